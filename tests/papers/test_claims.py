@@ -141,3 +141,8 @@ def test_every_reading_has_the_same_claims():
     for experiment in EXPERIMENTS.values():
         says = [[claim.says for claim in reading.claims] for reading in experiment.readings]
         assert all(other == says[0] for other in says)
+
+
+def test_a_setting_is_told_as_its_axis_sees_it():
+    assert ROWS.text(Setting(20_000, 5)) == "n = 20,000"
+    assert GENUINE.text(Setting(1, 1, genuine=0.95)) == "p = 0.95"

@@ -9,13 +9,13 @@ import unrelu
 from benchmarks.rubin import coverage, pooled
 from unrelu import FloorImputer, RectifiedGaussian
 from unrelu.errors import InvalidParameterError
-from unrelu.posterior.draws import UncertainModel
+from unrelu.posterior.draws import models_from_errors
 
 NUMBER = 4000
 
 
-def draws_of(uncertain, number=NUMBER):
-    return [uncertain.drawn(np.random.default_rng([7, k])) for k in range(number)]
+def draws_of(*fit, number=NUMBER):
+    return models_from_errors(*fit, (np.random.default_rng([7, k]) for k in range(number)))
 
 
 def test_complete_rows_give_what_samples_of_them_scatter():
@@ -24,7 +24,6 @@ def test_complete_rows_give_what_samples_of_them_scatter():
     scale = np.array([1.0, 2.0, 0.5])
     model = RectifiedGaussian([0.0, 1.0, -2.0], r * np.outer(scale, scale), -np.inf)
     both = np.array([np.diag([s * s / n, s * s / (2 * n)]) for s in scale])
-    uncertain = UncertainModel(model, both, (1.0 - r * r) / np.sqrt(n), n)
     rows = np.random.default_rng(0).multivariate_normal(model.bias, model.covariance, (NUMBER, n))
     upper = np.triu_indices(3, 1)
 
@@ -33,7 +32,9 @@ def test_complete_rows_give_what_samples_of_them_scatter():
         return np.concatenate([bias, np.log(s), np.arctanh((covariance / np.outer(s, s))[upper])])
 
     tables = np.array([parts(each.mean(axis=0), np.cov(each.T)) for each in rows])
-    drawn = np.array([parts(each.bias, each.covariance) for each in draws_of(uncertain)])
+    drawn = np.array(
+        [parts(each.bias, each.covariance) for each in draws_of(model, both, (1.0 - r * r) / np.sqrt(n), n)]
+    )
     np.testing.assert_allclose(drawn.mean(axis=0), parts(model.bias, model.covariance), atol=0.01)
     np.testing.assert_allclose(drawn.std(axis=0) / tables.std(axis=0), 1.0, atol=6.0 / np.sqrt(2 * NUMBER))
     np.testing.assert_allclose(np.corrcoef(drawn.T), np.corrcoef(tables.T), atol=6.0 / np.sqrt(NUMBER))
@@ -45,8 +46,7 @@ def test_errors_are_those_of_the_fit():
     both = np.array([[[0.01, 0.0], [0.0, 0.005]], [[0.02, -0.007], [-0.007, 0.012]], [[0.08, -0.03], [-0.03, 0.04]]])
     share = np.array([1.0, 0.7, 0.4])
     stderr = (1.0 - r * r) / np.sqrt(n * np.outer(share, share))
-    uncertain = UncertainModel(RectifiedGaussian([0.0] * 3, r), both, stderr, n)
-    draws = draws_of(uncertain)
+    draws = draws_of(RectifiedGaussian([0.0] * 3, r), both, stderr, n)
     for j in range(3):
         pair = np.array([[each.bias[j], np.log(each.row_norms[j])] for each in draws])
         np.testing.assert_allclose(np.cov(pair.T), both[j], rtol=0.15, atol=3e-4)
@@ -62,11 +62,11 @@ def test_draws_are_definite_whatever_the_errors():
     both = np.array([np.diag([0.5, 0.4 * s]) for s in law.row_norms])
     stderr = np.full((30, 30), 0.9)
     stderr[0, 1] = stderr[1, 0] = np.nan
-    for each in draws_of(UncertainModel(law, both, stderr, 20.0), 20):  # which the model's own checks pass
+    for each in draws_of(law, both, stderr, 20.0, number=20):  # which the model's own checks pass
         assert np.isfinite(each.covariance).all()
         assert np.linalg.matrix_rank(each.correlation, tol=1e-6) == 2
     constant = RectifiedGaussian([1.0, 2.0], [[0.0, 0.0], [0.0, 1.0]])
-    drawn = UncertainModel(constant, np.array([np.zeros((2, 2)), np.eye(2)]), np.zeros((2, 2)), 10.0).drawn(rng)
+    (drawn,) = models_from_errors(constant, np.array([np.zeros((2, 2)), np.eye(2)]), np.zeros((2, 2)), 10.0, [rng])
     assert (drawn.bias[0], drawn.covariance[0, 0]) == (1.0, 0.0)
     assert drawn.bias[1] != 2.0
 

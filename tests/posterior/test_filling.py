@@ -50,6 +50,15 @@ def test_moments_of_values_that_overflow_are_numbers():
         assert mean[1] < 10.0
 
 
+def test_a_normal_cut_off_has_the_moments_of_the_book():
+    one = CutNormals(np.zeros(1), np.ones(1), np.zeros(1), np.array([-1], dtype=np.int8))
+    assert one.moments(np.positive)[0] == pytest.approx(-np.sqrt(2.0 / np.pi), abs=1e-12)
+    assert one.moments(np.exp)[0] == pytest.approx(2.0 * np.sqrt(np.e) * norm.cdf(-1.0), abs=1e-12)
+    whole = CutNormals.whole(np.zeros(1), np.ones(1))
+    assert whole.shown_moments(np.positive, (0.0, np.inf, 0.0, np.inf))[0] == pytest.approx(1 / np.sqrt(2 * np.pi))
+    assert whole.quantile(0.975) == pytest.approx(norm.ppf(0.975))
+
+
 def test_filled_at_the_floor_is_what_the_table_would_show():
     """The mean of max(y, 0) is computed, and is not the maximum of the mean and 0; against draws."""
     X = holes()

@@ -20,7 +20,7 @@ from unrelu.methods import Method
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.tiles import ScreeningQuestion, reachable
 from unrelu.posterior.cells import Cells, Filling, marks_of
-from unrelu.posterior.draws import UncertainModel, drawn_parts, number_of, seed_of
+from unrelu.posterior.draws import drawn_parts, models_from_errors, number_of, seed_of
 from unrelu.posterior.marginals import imputed
 from unrelu.posterior.scores import naming_gross
 from unrelu.validation import RandomState, check_choice
@@ -229,10 +229,10 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
             )
         learned = self._result()
         errors = learned.rows.bias_scale_covariance, learned.pairs.stderr
-        uncertain = UncertainModel(learned.distribution, *errors, learned.report.effective_rows)
-        if uncertain.is_known:
-            draws = (uncertain.drawn(np.random.default_rng([seed, k, 1])) for k in range(number))
-            return [self._in_user_units(law) for law in draws]
+        streams = (np.random.default_rng([seed, k, 1]) for k in range(number))
+        models = models_from_errors(learned.distribution, *errors, learned.report.effective_rows, streams)
+        if models is not None:
+            return [self._in_user_units(law) for law in models]
         if parameters is None:
             return self.distribution_
         raise InvalidParameterError(

@@ -190,14 +190,7 @@ def check_selection(selection: str | float) -> None:
 
 
 def learn_network(known: Known, selection: str | float, seed: int = 0, watch: Watch = unwatched) -> Network:
-    """The graph that ``selection`` takes, and the partial correlations on it.
-
-    >>> chain = np.array([[1.0, 0.5, 0.25], [0.5, 1.0, 0.5], [0.25, 0.5, 1.0]])
-    >>> learn_network(known_of_rows(chain, 400.0), "auto").adjacency.astype(int)
-    array([[0, 1, 0],
-           [1, 0, 1],
-           [0, 1, 0]])
-    """
+    """The graph that ``selection`` takes, and the partial correlations on it."""
     check_selection(selection)
     known = replace(known, correlation=invertible(known.correlation))
     watch(Step(CHOOSING))
@@ -212,48 +205,100 @@ def learn_network(known: Known, selection: str | float, seed: int = 0, watch: Wa
 def _by_information(known: Known, selection: str, seed: int, watch: Watch) -> Network:
     """The edges of one rule, or of that which halves of the rows agree on."""
     rules = _BY_INFORMATION if selection == "auto" else (selection,)
-    path, graphs = _informed(known, rules)
-    halves = _halves(known, lambda half: _informed(half, rules)[1], seed, watch)
-    if halves is not None:
-        best = most_agreed(halves)
-        graph, halves = graphs[best], halves[best]
-        if selection == "auto":
-            graph = without_many_unstable(graph, np.mean(halves, axis=0))
-    else:
-        best = int(known.effective_rows < _ROWS_A_COLUMN * len(known.correlation)) if selection == "auto" else 0
-        graph = graphs[best]
-    network = _on_graph(known, graph, path, rules[best], halves, watch)
-    return replace(network, n_left_out=int(np.count_nonzero(graphs[best] & ~graph)) // 2)
 
+    def informed(known: Known) -> tuple[NetworkPath, BoolArray]:
+        """A path with the least EBIC chosen, and the edges of every rule."""
+        penalties = penalties_for(known.correlation, known.effective_rows)
+        graphs = _graphs(known.correlation, penalties)
+        found = criteria(known.correlation, graphs, known.effective_rows)
+        path = NetworkPath(penalties, _edges_of(graphs), int(np.nanargmin(found)), criterion=found)
+        start = graphs[path.chosen]
+        of_rules = [
+            start if rule == "ebic" else likely_edges(known.correlation, known.pair_rows, start) for rule in rules
+        ]
+        return path, np.array(of_rules)
 
-def _informed(known: Known, rules: tuple[str, ...]) -> tuple[NetworkPath, BoolArray]:
-    """A path with the least EBIC chosen, and the edges of every rule."""
-    penalties = penalties_for(known.correlation, known.effective_rows)
-    graphs = _graphs(known.correlation, penalties)
-    found = criteria(known.correlation, graphs, known.effective_rows)
-    path = NetworkPath(penalties, np.count_nonzero(graphs, axis=(1, 2)) // 2, int(np.nanargmin(found)), criterion=found)
-    start = graphs[path.chosen]
-    every = [start if rule == "ebic" else likely_edges(known.correlation, known.pair_rows, start) for rule in rules]
-    return path, np.array(every)
+    path, graphs = informed(known)
+    halves = _halves(known, lambda half: informed(half)[1], seed, watch)
+    if halves is None:
+        few = known.effective_rows < _ROWS_A_COLUMN * len(known.correlation)
+        best = int(few) if selection == "auto" else 0
+        return _on_graph(known, graphs[best], path, rules[best], watch)
+    best = most_agreed(halves)
+    graph = graphs[best]
+    if selection == "auto":
+        graph = without_many_unstable(graph, np.mean(halves[best], axis=0))
+    network = _with_halves(_on_graph(known, graph, path, rules[best], watch), halves[best])
+    return replace(network, n_left_out=int(_edges_of(graphs[best] & ~graph)))
 
 
 def _by_path(known: Known, selection: str | float, seed: int, watch: Watch) -> Network:
     """The graph with a penalty that is given, or that StARS takes."""
-    penalties = penalties_for(known.correlation, known.effective_rows)
-    if not isinstance(selection, str):
+    if selection == "stars" and known.groups is None:
+        raise InvalidParameterError(
+            "selection='stars' looks at subsets of the rows, and none are known: a learner or record must have been"
+            " made with stderr='jackknife', and the method be 'one_pass' or 'robust'. Otherwise use selection='auto'."
+        )
+    penalties, unstable = penalties_for(known.correlation, known.effective_rows), None
+    if selection != "stars":
         penalties = np.unique([*penalties, float(selection)])[::-1]
     graphs = _graphs(known.correlation, penalties)
-    path = NetworkPath(penalties, np.count_nonzero(graphs, axis=(1, 2)) // 2, 0)
-    if isinstance(selection, str):
-        path = _most_stable(known, path, seed, watch)
+    n_edges = _edges_of(graphs)
+    if selection == "stars" and known.groups is not None:
+        found = known.groups.subsets(lambda r: neighbourhood_graphs(invertible(r), penalties), seed, watch)
+        unstable = instability(np.mean(found, axis=0))
+        chosen = most_stable(unstable)
+        if n_edges[chosen] == 0 and penalties[0] > _CERTAIN / np.sqrt(known.effective_rows):
+            warn(
+                "selection='stars' leaves no edge though some columns are clearly correlated: subsets of the rows never"
+                " agree on average, as happens where columns are few. Use selection='auto'.",
+                TrivialNetworkWarning,
+            )
     else:
-        path = replace(path, chosen=int(np.flatnonzero(penalties == float(selection))[0]))
-        _warn_of_trivial(path, len(graphs[0]))
-    penalty, halves = np.array([path.penalty]), None
+        chosen = int(np.flatnonzero(penalties == float(selection))[0])
+        d, largest = len(known.correlation), float(penalties[n_edges > 0].max(initial=0.0))
+        if n_edges[chosen] == 0:
+            words = f"leaves no edge: the first comes below {largest:.3g}."
+            warn(f"The penalty {penalties[chosen]:g} {words}", TrivialNetworkWarning)
+        elif n_edges[chosen] == d * (d - 1) // 2 and d > 2:
+            words = (
+                f"leaves all {counted(int(n_edges[chosen]), 'edge')}: larger ones, up to {largest:.3g}, leave fewer."
+            )
+            warn(f"The penalty {penalties[chosen]:g} {words}", TrivialNetworkWarning)
+    path, penalty, halves = NetworkPath(penalties, n_edges, chosen, unstable), penalties[[chosen]], None
     if path.penalty > 0.0:
         halves = _halves(known, lambda half: _graphs(half.correlation, penalty), seed, watch)
-    rule = selection if isinstance(selection, str) else "penalty"
-    return _on_graph(known, graphs[path.chosen], path, rule, None if halves is None else halves[0], watch)
+    rule = "stars" if selection == "stars" else "penalty"
+    network = _on_graph(known, graphs[chosen], path, rule, watch)
+    return network if halves is None else _with_halves(network, halves[0])
+
+
+def _by_discoveries(known: Known, seed: int, watch: Watch) -> Network:
+    """All partial correlations without a penalty, and as edges those that are not 0."""
+    d = len(known.correlation)
+    if known.effective_rows < 2 * d:
+        raise InvalidParameterError(
+            f"selection='fdr' tests partial correlations without a penalty, which takes many more rows than columns:"
+            f" here {known.effective_rows:,.0f} (as many without floors would know as much) for {d:,} columns. Use"
+            " selection='auto', 'likely', 'ebic' or 'stars'."
+        )
+    every = ~np.eye(d, dtype=bool)
+    network = _on_graph(known, every, None, "fdr", watch)
+    q = q_values(network.partial_correlation, network.stderr, network.degrees)
+    network = replace(network, adjacency=q <= FALSE_DISCOVERIES, q_value=q)  # NaN is none
+
+    def discovered(half: Known) -> BoolArray:
+        larger = np.sqrt((known.effective_rows - d + 1.0) / max(half.effective_rows - d + 1.0, 1.0))
+        found = partial_correlations(refitted_precision(half.correlation, every))
+        return np.asarray(q_values(found, larger * network.stderr, network.degrees) <= FALSE_DISCOVERIES)[None]
+
+    halves = _halves(known, discovered, seed, watch)
+    return network if halves is None else _with_halves(network, halves[0])
+
+
+def _edges_of(graphs: BoolArray) -> Any:
+    """How many edges each has."""
+    return np.count_nonzero(graphs, axis=(-2, -1)) // 2
 
 
 def _graphs(correlation: FloatArray, penalties: FloatArray) -> BoolArray:
@@ -263,25 +308,6 @@ def _graphs(correlation: FloatArray, penalties: FloatArray) -> BoolArray:
     positive = penalties > 0.0
     graphs[positive] = neighbourhood_graphs(correlation, penalties[positive])
     return graphs
-
-
-def _most_stable(known: Known, path: NetworkPath, seed: int, watch: Watch) -> NetworkPath:
-    """The path with StARS's choice."""
-    if known.groups is None:
-        raise InvalidParameterError(
-            "selection='stars' looks at subsets of the rows, and none are known: a learner or record must have been"
-            " made with stderr='jackknife', and the method be 'one_pass' or 'robust'. Otherwise use selection='auto'."
-        )
-    found = known.groups.subsets(lambda r: neighbourhood_graphs(invertible(r), path.penalties), seed, watch)
-    unstable = instability(np.mean(found, axis=0))
-    chosen = most_stable(unstable)
-    if path.n_edges[chosen] == 0 and path.penalties[0] > _CERTAIN / np.sqrt(known.effective_rows):
-        warn(
-            "selection='stars' leaves no edge though some columns are clearly correlated: subsets of the rows never"
-            " agree on average, as happens where columns are few. Use selection='auto'.",
-            TrivialNetworkWarning,
-        )
-    return replace(path, instability=unstable, chosen=chosen)
 
 
 def _halves(known: Known, graphs_of: Callable[[Known], BoolArray], seed: int, watch: Watch) -> BoolArray | None:
@@ -295,76 +321,19 @@ def _halves(known: Known, graphs_of: Callable[[Known], BoolArray], seed: int, wa
     return np.stack(found, axis=1) if found else None
 
 
-def _on_graph(
-    known: Known, graph: BoolArray, path: NetworkPath, rule: str, halves: BoolArray | None, watch: Watch
-) -> Network:
-    """The most likely partial correlations with zeros where there is no edge."""
+def _on_graph(known: Known, graph: BoolArray, path: NetworkPath | None, rule: str, watch: Watch) -> Network:
+    """The most likely partial correlations with zeros where there is no edge, and their errors."""
     precision = refitted_precision(known.correlation, graph)
     partial = partial_correlations(precision)
     stderr, degrees = partial_errors(known.groups, partial, graph, known.effective_rows, watch)
-    stderr, q = np.where(graph, stderr, np.nan), np.full_like(partial, np.nan)
-    return _network(known, graph, precision, partial, (stderr, degrees, q), path, rule, halves)
-
-
-def _network(
-    known: Known,
-    graph: BoolArray,
-    precision: FloatArray,
-    partial: FloatArray,
-    errors: tuple[FloatArray, float, FloatArray],
-    path: NetworkPath | None,
-    rule: str,
-    halves: BoolArray | None,
-) -> Network:
-    """With standard errors, their degrees of freedom and q-values, and what halves of the rows say of the edges."""
-    stderr, degrees, q = errors
+    stderr, unknown = np.where(graph, stderr, np.nan), np.full_like(partial, np.nan)
     np.fill_diagonal(stderr, 0.0)
-    without = np.full_like(partial, np.nan)
-    network = Network(graph, precision, partial, stderr, degrees, without, q, known.effective_rows, 0, path, rule)
-    if halves is None:
-        return network
+    return Network(graph, precision, partial, stderr, degrees, unknown, unknown, known.effective_rows, 0, path, rule)
+
+
+def _with_halves(network: Network, halves: BoolArray) -> Network:
+    """With what halves of the rows say of its edges."""
     return replace(network, stability=np.mean(halves, axis=0), agreement=agreement(halves), n_subsets=len(halves))
-
-
-def _by_discoveries(known: Known, seed: int, watch: Watch) -> Network:
-    """All partial correlations without a penalty, and as edges those that are not 0."""
-    d = len(known.correlation)
-    if known.effective_rows < 2 * d:
-        raise InvalidParameterError(
-            f"selection='fdr' tests partial correlations without a penalty, which takes many more rows than columns:"
-            f" here {known.effective_rows:,.0f} (as many without floors would know as much) for {d:,} columns. Use"
-            " selection='auto', 'likely', 'ebic' or 'stars'."
-        )
-    every = ~np.eye(d, dtype=bool)
-    precision = refitted_precision(known.correlation, every)
-    partial = partial_correlations(precision)
-    stderr, degrees = partial_errors(known.groups, partial, every, known.effective_rows, watch)
-    q = q_values(partial, stderr, degrees)
-
-    def discovered(half: Known) -> BoolArray:
-        larger = np.sqrt((known.effective_rows - d + 1.0) / max(half.effective_rows - d + 1.0, 1.0))
-        found = partial_correlations(refitted_precision(half.correlation, every))
-        return np.asarray(q_values(found, larger * stderr, degrees) <= FALSE_DISCOVERIES)[None]  # NaN is none
-
-    halves = _halves(known, discovered, seed, watch)
-    errors = stderr, degrees, q
-    stable = None if halves is None else halves[0]
-    return _network(known, q <= FALSE_DISCOVERIES, precision, partial, errors, None, "fdr", stable)
-
-
-def _warn_of_trivial(path: NetworkPath, d: int) -> None:
-    """Say so where a penalty leaves no edge, or every one."""
-    edges, largest = path.n_edges[path.chosen], float(path.penalties[path.n_edges > 0].max(initial=0.0))
-    if edges == 0:
-        warn(
-            f"The penalty {path.penalty:g} leaves no edge: the first comes below {largest:.3g}.", TrivialNetworkWarning
-        )
-    elif edges == d * (d - 1) // 2 and d > 2:
-        warn(
-            f"The penalty {path.penalty:g} leaves all {counted(int(edges), 'edge')}: larger ones, up to {largest:.3g},"
-            " leave fewer.",
-            TrivialNetworkWarning,
-        )
 
 
 def in_columns(network: Network, columns: NDArray[np.intp], scale: FloatArray) -> Network:

@@ -45,7 +45,7 @@ _FEWEST_ROWS = 20  # in a subset
 _FEWEST_VALUES = 2  # above the floor, of a column
 _MANY_ROWS, _SHARE = 144, 0.8
 _SUBSETS = "Looking at subsets of the rows"
-_BY_COLUMN, _BY_PAIR = ("floor", "mirrored", "shapes"), ("correlation", "stderr")
+_BY_COLUMN = ("floor", "mirrored", "shapes")  # what a table is assumed to have
 _FEWEST_PAIRS = 10  # from which a prior can be learned
 _DEGREES = 1e-2, 1e4  # of a prior
 _FEW_GROUPS = 5
@@ -75,18 +75,29 @@ class RowGroups:
             raise InvalidDataError("A column does not vary.")
         return np.asarray(part / np.outer(scale, scale))
 
-    def whole(self) -> FloatArray:
-        return self.correlation(self.record.whole)
-
     def left_out(self, answer: Callable[[FloatArray], T], watch: Watch) -> list[T]:
         """What ``answer`` gives for the correlations without every group in turn."""
         n = len(self.record.parts)
         return self._each(LEAVING_OUT, self.record.left_out(), n, lambda part: answer(self.correlation(part)), watch)
 
     def subsets(self, answer: Callable[[FloatArray], T], seed: int, watch: Watch) -> list[T]:
-        """The same for random subsets of the groups, each with about 10 sqrt(n) of n rows."""
-        self._check_subsets()
-        rng, share = np.random.default_rng(seed), _share(self.record.n_rows)
+        """The same for random subsets of the groups, each with about 10 sqrt(n) of n rows, as Liu, Roeder and Wasserman
+        (2010) have it."""
+        rows, groups = self.record.n_rows, self.record.effective_groups
+        share = _SHARE if rows <= _MANY_ROWS else min(_SHARE, 10.0 / math.sqrt(rows))
+        instead = "Use selection='auto', or a number as penalty"
+        if rows * share < _FEWEST_ROWS:
+            raise InvalidDataError(
+                f"selection='stars' looks at subsets of the rows, and {rows:,} rows are too few for that:"
+                f" at least {int(np.ceil(_FEWEST_ROWS / _SHARE))} are needed. {instead}."
+            )
+        if groups < _FEWEST_GROUPS:
+            raise InvalidDataError(
+                f"selection='stars' looks at subsets of the groups of rows, and {len(self.record.parts)} groups count"
+                f" as {groups:.1f} of equal size: at least {_FEWEST_GROUPS} are needed. {instead}, give groups= with"
+                " more labels, or none."
+            )
+        rng = np.random.default_rng(seed)
         chosen = (self._joined(self.drawn(rng, share)[0]) for _ in range(SUBSETS))
         try:
             return self._each(_SUBSETS, chosen, SUBSETS, lambda part: answer(self.correlation(part)), watch)
@@ -117,11 +128,19 @@ class RowGroups:
         """Latent correlations of some rows, semidefinite; 0 for columns that these rows cannot tell."""
         above = record.positive_moments()[0] / np.maximum(record.column_weight, np.finfo(float).tiny)
         enough = (above * record.column_rows > _FEWEST_VALUES - 0.5)[self.columns]
-        told = np.eye(len(self.columns))
+        told, some = np.eye(len(self.columns)), self
         if np.count_nonzero(enough) < 2:
             return told
-        part = self if enough.all() else self._of_columns(self.columns[enough])
-        covariance = part._covariance(record if enough.all() else record.of_columns(self.columns[enough]))
+        if not enough.all():
+            at, assumed, near = self.columns[enough], self.assumptions, self.near
+            record = record.of_columns(at)
+            kept: dict[str, Any] = {
+                name: tuple(getattr(assumed, name)[j] for j in at) for name in _BY_COLUMN if getattr(assumed, name)
+            }
+            names = None if self.names is None else tuple(self.names[j] for j in at)
+            near = PairCorrelations(near.correlation[np.ix_(at, at)], near.stderr[np.ix_(at, at)])
+            some = RowGroups(self.record, replace(assumed, **kept), near, np.arange(len(at)), names)
+        covariance = some._covariance(record)
         scale = np.sqrt(np.diagonal(covariance))
         varies = scale > 0.0
         at = np.flatnonzero(enough)[varies]
@@ -132,16 +151,6 @@ class RowGroups:
         rows, pairs = fit_record(record, self.assumptions, self.names, self.near)
         covariance, _ = assemble(rows.scale, pairs)
         return covariance[np.ix_(self.columns, self.columns)]
-
-    def _of_columns(self, at: NDArray[np.intp]) -> RowGroups:
-        """What is asked of records of these columns alone."""
-        assumed = self.assumptions
-        some: dict[str, Any] = {
-            name: tuple(getattr(assumed, name)[j] for j in at) for name in _BY_COLUMN if getattr(assumed, name)
-        }
-        near = replace(self.near, **{name: getattr(self.near, name)[np.ix_(at, at)] for name in _BY_PAIR})
-        names = None if self.names is None else tuple(self.names[j] for j in at)
-        return replace(self, assumptions=replace(assumed, **some), near=near, columns=np.arange(len(at)), names=names)
 
     def _each(
         self, stage: str, records: Iterator[PairMoments], total: int, answer: Callable[[PairMoments], T], watch: Watch
@@ -158,22 +167,6 @@ class RowGroups:
                 found += map_in_threads(answer, batch)
         return found
 
-    def _check_subsets(self) -> None:
-        rows, groups = self.record.n_rows, self.record.effective_groups
-        size = rows * _share(rows)
-        instead = "Use selection='auto', or a number as penalty"
-        if size < _FEWEST_ROWS:
-            raise InvalidDataError(
-                f"selection='stars' looks at subsets of the rows, and {rows:,} rows are too few for that:"
-                f" at least {int(np.ceil(_FEWEST_ROWS / _SHARE))} are needed. {instead}."
-            )
-        if groups < _FEWEST_GROUPS:
-            raise InvalidDataError(
-                f"selection='stars' looks at subsets of the groups of rows, and {len(self.record.parts)} groups count"
-                f" as {groups:.1f} of equal size: at least {_FEWEST_GROUPS} are needed. {instead}, give groups= with"
-                " more labels, or none."
-            )
-
     def _joined(self, groups: list[int]) -> PairMoments:
         return reduce(PairMoments.merge, [self.record.parts[k] for k in groups])
 
@@ -184,11 +177,6 @@ class RowGroups:
         reached = np.cumsum(weights[order]) / weights.sum()
         most = int(np.clip(np.argmin(np.abs(reached - share)) + 1, 1, len(weights) - 1))
         return order[:most].tolist(), order[most:].tolist()
-
-
-def _share(rows: int) -> float:
-    """Of the rows that a subset has, as Liu, Roeder and Wasserman (2010) have it."""
-    return _SHARE if rows <= _MANY_ROWS else min(_SHARE, 10.0 / math.sqrt(rows))
 
 
 # --- standard errors ---------------------------------------------------------------------------------
@@ -209,7 +197,7 @@ def partial_errors(
 
     try:
         moved = np.array(groups.left_out(on_graph, watch))
-        centre = on_graph(groups.whole())
+        centre = on_graph(groups.correlation(groups.record.whole))
     except InvalidDataError as error:
         warn(
             "Standard errors of partial correlations trust the model: without one of the groups of rows a column"

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -81,13 +82,13 @@ class ColumnTally:
         share = other.above / np.maximum(above, 1)
         gap = other.mean - self.mean
         return type(self)(
-            n_rows=self.n_rows + other.n_rows,
-            observed=self.observed + other.observed,
-            above=above,
-            mean=self.mean + share * gap,
-            deviation=self.deviation + other.deviation + gap**2 * share * self.above,
-            above_by_block={**self.above_by_block, **other.above_by_block},
-            screening=self.screening.merge(other.screening),
+            self.n_rows + other.n_rows,
+            self.observed + other.observed,
+            above,
+            self.mean + share * gap,
+            self.deviation + other.deviation + gap**2 * share * self.above,
+            self.above_by_block | other.above_by_block,
+            self.screening.merge(other.screening),
         )
 
 
@@ -95,24 +96,18 @@ def tally_columns(floor: FloatArray, lowest: tuple[float, ...], block: Block) ->
     """The tally of a block, above ``floor``."""
     if block.weights is not None:
         raise InvalidParameterError("This method has no row weights: leave out sample_weight or use 'one_pass'.")
-    whole: ColumnTally | None = None
-    for tile in tiles(block):
+
+    def part(tile: Block) -> ColumnTally:
         values = tile.values
         seen = (values > seen_above(floor, values)) & (values <= np.float64(LARGEST))
         above = np.count_nonzero(seen, axis=0)
         mean = np.where(seen, values, 0.0).sum(axis=0, dtype=np.float64) / np.maximum(above, 1)
         deviation = np.where(seen, values - mean, 0.0)
-        part = ColumnTally(
-            n_rows=len(values),
-            observed=np.count_nonzero(~np.isnan(values), axis=0),
-            above=above,
-            mean=mean,
-            deviation=np.einsum("ij,ij->j", deviation, deviation),
-            above_by_block={},
-            screening=survey(tile, least_allowed(np.array(lowest), values))[0],
-        )
-        whole = part if whole is None else whole.merge(part)
-    assert whole is not None, "a block has at least one row"
+        square = np.einsum("ij,ij->j", deviation, deviation)
+        screening = survey(tile, least_allowed(np.array(lowest), values))[0]
+        return ColumnTally(len(values), np.count_nonzero(~np.isnan(values), axis=0), above, mean, square, {}, screening)
+
+    whole = reduce(ColumnTally.merge, map(part, tiles(block)))
     return replace(whole, above_by_block={block.first_row: whole.above})
 
 

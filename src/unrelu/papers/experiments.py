@@ -200,16 +200,22 @@ def _figure_panels(
     )
 
 
-FULL = _figure_panels(
-    shares=(0.8, 0.85, 0.9, 0.95, 1.0),
-    rows=(20_000, 50_000, 100_000, 150_000, 200_000),
-    columns=(5, 10, 15, 20),
-    n=20_000,
-    runs=100,
-)
-QUICK = _figure_panels(
-    shares=(0.8, 0.9, 0.95, 1.0), rows=(20_000, 60_000, 120_000), columns=(5, 10, 20), n=20_000, runs=20
-)
+def _figure(name: str, what: str, curves: tuple[Curve, ...], *readings: Reading) -> Experiment:
+    """One of the two figures: the same panels, errors and notes."""
+    rows = (20_000, 50_000, 100_000, 150_000, 200_000)
+    return Experiment(
+        name=name,
+        title=f"Learning with arbitrary outliers, {what}",
+        paper=PAPER,
+        full=_figure_panels((0.8, 0.85, 0.9, 0.95, 1.0), rows, (5, 10, 15, 20), n=20_000, runs=100),
+        quick=_figure_panels((0.8, 0.9, 0.95, 1.0), (20_000, 60_000, 120_000), (5, 10, 20), n=20_000, runs=20),
+        curves=curves,
+        measures=ERRORS,
+        layout=((BIAS,), (WEIGHTS,)),
+        readings=readings,
+        notes=NOTES,
+    )
+
 
 # --- Figure 1 -----------------------------------------------------------------------------------
 
@@ -265,20 +271,12 @@ _WHY_NOT_1_BLOCK = {
     " at 20, a rise within 2 standard errors.",
 }
 
-FIGURE_1 = Experiment(
-    name="outliers-figure1",
-    title="Learning with arbitrary outliers, Figure 1: GD schemes",
-    paper=PAPER,
-    full=FULL,
-    quick=QUICK,
-    curves=(GD, GD_MEDIAN, GD_TRIMMED, GD_MEDIAN_BLOCK, GD_TRIMMED_BLOCK, GD_ORACLE, ONE_PASS, ONE_PASS_ORACLE),
-    measures=ERRORS,
-    layout=((BIAS,), (WEIGHTS,)),
-    readings=(
-        Reading(HUBER, _SAYS_HUBER, _claims_of_figure_1(GD_MEDIAN, GD_TRIMMED)).explained(_WHY_NOT_1_HUBER),
-        Reading(BLOCK, _SAYS_BLOCK, _claims_of_figure_1(GD_MEDIAN_BLOCK, GD_TRIMMED_BLOCK)).explained(_WHY_NOT_1_BLOCK),
-    ),
-    notes=NOTES,
+FIGURE_1 = _figure(
+    "outliers-figure1",
+    "Figure 1: GD schemes",
+    (GD, GD_MEDIAN, GD_TRIMMED, GD_MEDIAN_BLOCK, GD_TRIMMED_BLOCK, GD_ORACLE, ONE_PASS, ONE_PASS_ORACLE),
+    Reading(HUBER, _SAYS_HUBER, _claims_of_figure_1(GD_MEDIAN, GD_TRIMMED)).explained(_WHY_NOT_1_HUBER),
+    Reading(BLOCK, _SAYS_BLOCK, _claims_of_figure_1(GD_MEDIAN_BLOCK, GD_TRIMMED_BLOCK)).explained(_WHY_NOT_1_BLOCK),
 )
 
 # --- Figure 2 -----------------------------------------------------------------------------------
@@ -334,21 +332,13 @@ _WHY_NOT_2_BLOCK = {
     " at p = .8.",
 }
 
-FIGURE_2 = Experiment(
-    name="outliers-figure2",
-    title="Learning with arbitrary outliers, Figure 2: GD and SGD",
-    paper=PAPER,
-    full=FULL,
-    quick=QUICK,
+FIGURE_2 = _figure(
+    "outliers-figure2",
+    "Figure 2: GD and SGD",
     # The paper draws the median and the oracle; SGD without filter is here for its claim about filters with SGD.
-    curves=(SGD, SGD_MEDIAN, GD_MEDIAN, GD_MEDIAN_BLOCK, SGD_ORACLE, GD_ORACLE, ONE_PASS, ONE_PASS_ORACLE),
-    measures=ERRORS,
-    layout=((BIAS,), (WEIGHTS,)),
-    readings=(
-        Reading(HUBER, _SAYS_HUBER, _claims_of_figure_2(GD_MEDIAN)).explained(_WHY_NOT_2_HUBER),
-        Reading(BLOCK, _SAYS_BLOCK, _claims_of_figure_2(GD_MEDIAN_BLOCK)).explained(_WHY_NOT_2_BLOCK),
-    ),
-    notes=NOTES,
+    (SGD, SGD_MEDIAN, GD_MEDIAN, GD_MEDIAN_BLOCK, SGD_ORACLE, GD_ORACLE, ONE_PASS, ONE_PASS_ORACLE),
+    Reading(HUBER, _SAYS_HUBER, _claims_of_figure_2(GD_MEDIAN)).explained(_WHY_NOT_2_HUBER),
+    Reading(BLOCK, _SAYS_BLOCK, _claims_of_figure_2(GD_MEDIAN_BLOCK)).explained(_WHY_NOT_2_BLOCK),
 )
 
 # --- Table 1 ------------------------------------------------------------------------------------
@@ -433,10 +423,6 @@ EXPERIMENTS = {experiment.name: experiment for experiment in (WU2019_FIGURE_1, F
 
 
 def experiment_named(name: str) -> Experiment:
-    """The experiment of that name.
-
-    >>> experiment_named("outliers-table1").title
-    'Learning with arbitrary outliers, Table 1: run times'
-    """
+    """The experiment of that name."""
     check_choice("reproduction", name, list(EXPERIMENTS))
     return EXPERIMENTS[name]

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, TypeAlias
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -26,7 +26,6 @@ from unrelu import RectifiedGaussian
 from unrelu.contracts import (
     Assembly,
     Assumptions,
-    BoolArray,
     Census,
     Evidence,
     FloatArray,
@@ -66,8 +65,7 @@ _CLEARLY = 4.0  # standard errors by which the share above the floor must miss o
 _MEDIAN_PASSES = 3  # each narrows the bracket by the number of bins
 
 Inverse = Callable[[FloatArray], FloatArray]
-Fitted: TypeAlias = tuple[FloatArray, FloatArray]
-"""Biases and norms."""
+Fitted = tuple[FloatArray, FloatArray]  # biases and norms
 
 
 class _Algorithm1:
@@ -274,6 +272,7 @@ class FilteredGradient(_Algorithm1):
         The other half of the gradient is known in closed form (5), (6). ``step`` 0.1 is gamma_t = 1/(0.1 t).
         """
         fitted, floor, names = tally.variance > 0.0, np.array(assumptions.censoring), evidence.feature_names
+        choose = filter_named(self.filter, self.trim)
         steps = np.maximum(tally.above // 100, 1) if self.steps is None else np.full_like(tally.above, self.steps)
         if self.batches is not None:
             require_positives(tally, fitted, names, self.batches)
@@ -289,9 +288,26 @@ class FilteredGradient(_Algorithm1):
             return np.asarray(evidence.collect(how, remember=False).values)
 
         if self.stochastic:
-            gradients = self._drawn(ask, batches, fitted, steps, seed)
+            # One value a step, as the paper says twice; a filter needs several, and the paper does not say how many.
+            number = self.drawn or (1 if self.filter is None else 10)
+            streams = (np.random.default_rng([seed, j]) for j in range(len(batches)))
+            drawn = [rng.integers(0, b, (t, number)) for rng, b, t in zip(streams, batches, steps, strict=True)]
+            kept = [np.unique(of_column) for of_column in drawn]
+            chosen = np.full((len(kept), max(map(len, kept))), np.iinfo(np.int64).max)
+            for row, of_column in zip(chosen, kept, strict=True):
+                row[: len(of_column)] = of_column
+            sums = ask(seed, chosen)
+            gradients = [np.zeros((1, 2))] * len(kept)  # per column a row for every step, or one for all
+            for j in np.flatnonzero(fitted):
+                gradients[j] = choose(batch_means(sums[j, : len(kept[j])])[np.searchsorted(kept[j], drawn[j])])
         else:
-            gradients = self._filtered(ask, batches, fitted, steps, seed, names)
+            gradients = [np.zeros((int(steps.max()) if self.every_step else 1, 2)) for _ in batches]
+            for t in range(len(gradients[0])):  # scattered batches are drawn anew
+                sums = ask(seed + t)
+                if t == 0 and self.order == "consecutive":
+                    warn_of_order(sums, batches, fitted, names)
+                for j in np.flatnonzero(fitted):
+                    gradients[j][t] = choose(batch_means(sums[j, : batches[j]]))
 
         def descend(j: int) -> FloatArray:
             v = np.array([1.0, 0.0])
@@ -302,45 +318,6 @@ class FilteredGradient(_Algorithm1):
         v = np.array(map_in_threads(descend, range(len(fitted)))).reshape(-1, 2)
         bias = np.where(fitted, floor + v[:, 1] / v[:, 0], tally.mean)
         return bias, np.where(fitted, 1.0 / np.sqrt(v[:, 0]), 0.0)
-
-    def _filtered(
-        self, ask: Callable[..., FloatArray], batches: Counts, fitted: BoolArray, steps: Counts, seed: int, names: Names
-    ) -> list[FloatArray]:
-        """The data's half of the gradient of every column: one row for all steps, or one a step.
-
-        The split of step t is drawn anew where batches are scattered.
-        """
-        choose = filter_named(self.filter, self.trim)
-        rounds = []
-        for t in range(int(steps.max()) if self.every_step else 1):
-            sums = ask(seed + t)
-            if t == 0 and self.order == "consecutive":
-                warn_of_order(sums, batches, fitted, names)
-            rounds.append(
-                [choose(batch_means(sums[j, :b])) if fitted[j] else np.zeros(2) for j, b in enumerate(batches)]
-            )
-        return list(np.stack(rounds, axis=1))
-
-    def _drawn(
-        self, ask: Callable[..., FloatArray], batches: Counts, fitted: BoolArray, steps: Counts, seed: int
-    ) -> list[FloatArray]:
-        """The same from batches drawn for every step, with replacement, of which no others are summed.
-
-        The stochastic version takes one value a step, as the paper says twice. A filter needs several to choose from,
-        and the paper does not say how many: ten.
-        """
-        choose, number = filter_named(self.filter, self.trim), self.drawn or (1 if self.filter is None else 10)
-        streams = (np.random.default_rng([seed, j]) for j in range(len(batches)))
-        drawn = [rng.integers(0, b, (t, number)) for rng, b, t in zip(streams, batches, steps, strict=True)]
-        kept = [np.unique(of_column) for of_column in drawn]
-        chosen = np.full((len(kept), max(map(len, kept))), np.iinfo(np.int64).max)
-        for row, of_column in zip(chosen, kept, strict=True):
-            row[: len(of_column)] = of_column
-        gradients = []
-        for sums, ranks, places, seen in zip(ask(seed, chosen), kept, drawn, fitted, strict=True):
-            means = batch_means(sums[: len(ranks)])[np.searchsorted(ranks, places)] if seen else None
-            gradients.append(np.zeros((1, 2)) if means is None else choose(means))
-        return gradients
 
 
 @dataclass(frozen=True)

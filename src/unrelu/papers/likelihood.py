@@ -15,15 +15,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.engine import map_in_threads
-from unrelu.recovery.matrix.factors import Cells, Factors, tiles
+from unrelu.recovery.matrix.factors import Cells, Factors, tile_by_tile
 from unrelu.validation import column_label, label_columns
 
 _GRID, _ZOOMS = 33, 9  # each zoom narrows an interval 16 times
@@ -33,11 +32,10 @@ _UNDERFLOW = -745.0
 _ROUNDING = 1e-12
 
 
+FrozenDistribution = Any  # a frozen continuous distribution of scipy.stats, such as ``scipy.stats.norm(0, 1)``
+
+
 # --- p -------------------------------------------------------------------------------------------
-
-
-FrozenDistribution: TypeAlias = Any
-"""A frozen continuous distribution of scipy.stats, such as ``scipy.stats.norm(0, 1)``."""
 
 
 @dataclass(frozen=True)
@@ -125,10 +123,8 @@ class BiasDensity:
         value = self.log(grid)
         ties = np.flatnonzero(value >= value.max() - 1e-12)
         at = int(ties[np.abs(grid[ties] - self.centre).argmin()])
-        around = grid[[max(at - 1, 0)]], grid[[min(at + 1, len(grid) - 1)]]
-        found = self._zoomed(*around)[0]
-        better = self.log(found) > value[at] + 1e-14
-        return float(found if better else grid[at])
+        found = self._zoomed(grid[[max(at - 1, 0)]], grid[[min(at + 1, len(grid) - 1)]])[0]
+        return float(found if self.log(found) > value[at] + 1e-14 else grid[at])
 
     @property
     def _bulk(self) -> tuple[float, float]:
@@ -226,8 +222,7 @@ class FeasibleSet:
 
     @classmethod
     def of(cls, cells: Cells, gamma: float, nu: float) -> FeasibleSet:
-        def part(rows: slice) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-            values = cells.rows(rows.start, rows.stop)
+        def part(values: FloatArray, _: slice) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
             positive = values > 0.0
             return (
                 positive.sum(axis=0).astype(np.float64),
@@ -236,7 +231,7 @@ class FeasibleSet:
                 np.where(positive, values, -np.inf).max(axis=0, initial=-np.inf),
             )
 
-        positives, zeros, smallest, largest = zip(*map_in_threads(part, tiles(cells.shape)), strict=True)
+        positives, zeros, smallest, largest = zip(*tile_by_tile(cells, part), strict=True)
         return cls(sum(positives), sum(zeros), np.min(smallest, axis=0), np.max(largest, axis=0), gamma, nu)
 
     @property

@@ -29,12 +29,10 @@ from unrelu.papers.likelihood import (
 )
 from unrelu.passes.engine import map_in_threads, one_blas_thread
 from unrelu.recovery.matrix.descent import Iterate, Recovered, Task, descend
-from unrelu.recovery.matrix.factors import Cells, Factors, tiles
+from unrelu.recovery.matrix.factors import Factors, tile_by_tile, tiles
 from unrelu.validation import check_choice, check_positive, label_columns, warn
 
-_CONSTRAINTS = ("rank", "nuclear", "none")
 _MARGIN_TOLERANCE = 1e-6  # share of a column's largest value by which T may miss its margin
-
 _RANK_TOLERANCE = 1e-10
 _SLACK_TOLERANCE = 1e-9  # of the spread of p: constraints missed by less are rounding of T
 _INSIDE = 1e-9  # of the spread: how far from the ends of the support biases keep
@@ -48,8 +46,6 @@ _ADAPT = (5, 10, 20, 40, 80)  # rounds after which rho is set anew
 _MEMORY, _REGULARISATION = 20, 1e-12
 _SQUARE_ROOT = 1e-5  # share of the largest singular value above which those of a Gram have digits enough
 _ROOT_ROUNDS, _ROOT_TOLERANCE = 100, 1e-10  # the density's slope has this many digits
-
-_Slope = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 
 @dataclass(frozen=True)
@@ -88,7 +84,7 @@ class Likelihood:
     nuclear_norm: float | None = None
 
     def __post_init__(self) -> None:
-        check_choice("constraint", self.constraint, _CONSTRAINTS)
+        check_choice("constraint", self.constraint, ("rank", "nuclear", "none"))
         BiasDensity.checked(self.bias_density)
         if self.gamma is not None:
             check_positive("gamma", self.gamma)
@@ -150,7 +146,13 @@ def _rank_program(task: Task, feasible: FeasibleSet, density: BiasDensity) -> Re
     caps = np.where(seen & (feasible.zeros > 0), np.minimum(0.0, feasible.caps), 0.0)
     recovered = descend(task, caps)
     if feasible.nu > 0.0:
-        miss = _missed_margins(task.cells, recovered.factors, caps)
+
+        def missed(values: FloatArray, rows: slice) -> FloatArray:
+            """By how much T of each column's zero cells exceeds its cap at most."""
+            found = replace(recovered.factors, latent=recovered.factors.latent[rows]).matrix()
+            return np.asarray(np.where(values <= 0.0, found - caps, -np.inf).max(axis=0))
+
+        miss = np.max(tile_by_tile(task.cells, missed), axis=0)
         late: BoolArray = miss > _MARGIN_TOLERANCE * np.maximum(feasible.largest, 0.0)
         if late.any():
             warn(
@@ -167,17 +169,6 @@ def _rank_program(task: Task, feasible: FeasibleSet, density: BiasDensity) -> Re
     likeliest = density.argmax(np.full(len(seen), -np.inf), np.where(never, 0.0, np.inf))
     bias = np.where(seen, np.asarray(factors.bias), likeliest)  # of columns never positive, or never observed
     return replace(recovered, factors=replace(factors, bias=bias), fixed_bias=True)
-
-
-def _missed_margins(cells: Cells, factors: Factors, caps: FloatArray) -> FloatArray:
-    """By how much T of each column's zero cells exceeds its cap at most."""
-
-    def missed(rows: slice) -> FloatArray:
-        part = Factors(factors.latent[rows], factors.loadings, factors.bias).matrix()
-        most: FloatArray = np.where(cells.rows(rows.start, rows.stop) <= 0.0, part - caps, -np.inf).max(axis=0)
-        return most
-
-    return np.asarray(np.max(map_in_threads(missed, tiles(cells.shape)), axis=0))
 
 
 def likeliest_gauge(factors: Factors, density: BiasDensity, gamma: float, counted: BoolArray) -> Factors:
@@ -437,7 +428,11 @@ def likelihood_side(
 
 
 def increasing_root(
-    function: _Slope, start: FloatArray, low: FloatArray, high: FloatArray, spread: float
+    function: Callable[[FloatArray], tuple[FloatArray, FloatArray]],
+    start: FloatArray,
+    low: FloatArray,
+    high: FloatArray,
+    spread: float,
 ) -> FloatArray:
     """Where increasing functions cross 0 between ``low`` and ``high``, or the end next to it: one root per column.
 

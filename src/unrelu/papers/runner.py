@@ -12,9 +12,10 @@ import json
 import os
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 
@@ -24,11 +25,9 @@ from unrelu.errors import DoubtfulTableWarning, InputFileError, NotSemidefiniteE
 from unrelu.metrics import parameter_errors
 from unrelu.papers.study import (
     SECONDS,
-    Claim,
     Curve,
     Key,
     Outcomes,
-    Panel,
     Reading,
     Results,
     Setting,
@@ -45,8 +44,7 @@ _OUTLIER_MEAN, _OUTLIER_SD = 5.0, 1.0  # Bulusu et al. 2022, section 5
 _TRIAL_COLUMNS = ("panel", "point", "rows", "columns", "condition_number", "genuine", "run", "curve")
 _SECONDS_BETWEEN_WRITES = 2.0  # the whole file is written each time
 
-Draw: TypeAlias = tuple[RectifiedGaussian, FloatArray, BoolArray, int]
-"""The truth, rows, which of them are genuine, and a seed for the methods."""
+Draw = tuple[RectifiedGaussian, FloatArray, BoolArray, int]  # truth, rows, which are genuine, a seed for the methods
 
 
 def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> tuple[Results, tuple[Reading, ...]]:
@@ -54,16 +52,6 @@ def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> tuple
 
     ``watch`` hears of every fit before it starts, with the work done in cells of tables; what it raises stops the run.
     Finished trials stay in the journal.
-
-    >>> import tempfile, pathlib
-    >>> from dataclasses import replace
-    >>> from unrelu.papers.experiments import experiment_named
-    >>> from unrelu.papers.study import ROWS, Panel
-    >>> tiny = (Panel(ROWS, (Setting(200, 2), Setting(800, 2)), "d = 2", runs=2),)
-    >>> study = Study(replace(experiment_named("wu2019-figure1"), quick=tiny, readings=()), quick=True)
-    >>> results, _ = reproduce(study, Journal(study, pathlib.Path(tempfile.mkdtemp())))
-    >>> len(results.outcomes)
-    4
     """
     experiment, trials = study.experiment, list(study.trials())
     settings = [study.panels[place].settings[point] for place, point, _ in trials]
@@ -163,7 +151,15 @@ class Journal:
         self.csv_path = folder / f"{study.stem}.csv"
         self.settings_path = folder / f"{study.stem}-settings.json"
         self.checklist_path = folder / f"{study.stem}-checklist.md"
-        self.set_aside = self._put_others_aside()
+        self.set_aside: str | None = None
+        now = json.loads(json.dumps(study.settings()))
+        if self.csv_path.exists() and (differences := self._differences(now)):
+            aside = self.csv_path.with_name(f"{study.stem}-earlier.csv")
+            os.replace(self.csv_path, aside)
+            self.set_aside = (
+                f"{self.csv_path} holds results of other settings ({differences}): starting over, they are now in"
+                f" {aside}."
+            )
         self._finished: dict[Key, Outcomes] = self._read() if self.csv_path.exists() else {}
         self.found = self._on_disk = len(self._finished)
         self._written_at = time.monotonic()
@@ -191,26 +187,20 @@ class Journal:
         """Of the whole study: every trial must be finished."""
         return Results(self._study.panels, self._finished)
 
-    def _put_others_aside(self) -> str | None:
-        """Rename results that belong to other settings than those beside the CSV, and say so."""
-        if not self.csv_path.exists():
-            return None
-        now = json.loads(json.dumps(self._study.settings()))
+    def _differences(self, now: dict[str, Any]) -> str:
+        """How the settings beside the CSV differ from these, in words."""
         try:
             earlier = json.loads(self.settings_path.read_text("utf-8"))
         except (OSError, ValueError):
             earlier = None
-        differences = "unknown"
-        if isinstance(earlier, dict):
-            changed = [key for key in now if earlier.get(key) != now[key]]
-            differences = ", ".join(_difference(key, earlier.get(key), now[key]) for key in changed)
-        if not differences:
-            return None
-        aside = self.csv_path.with_name(f"{self._study.stem}-earlier.csv")
-        os.replace(self.csv_path, aside)
-        return (
-            f"{self.csv_path} holds results of other settings ({differences}): starting over, they are now in {aside}."
-        )
+        if not isinstance(earlier, dict):
+            return "unknown"
+        found = []
+        for key in (key for key in now if earlier.get(key) != now[key]):
+            before, after = earlier.get(key), now[key]
+            brief = all(isinstance(value, bool | int | str) for value in (before, after))
+            found.append(f"{key} {before}, now {after}" if brief else f"other {key}")
+        return ", ".join(found)
 
     def _described(self, trial: Key) -> list[str]:
         """A trial's cells in the CSV."""
@@ -261,11 +251,6 @@ def _write_text(path: Path, text: str) -> None:
         stream.write(text.encode("utf-8"))
 
 
-def _difference(key: str, earlier: Any, now: Any) -> str:
-    brief = all(isinstance(value, bool | int | str) for value in (earlier, now))
-    return f"{key} {earlier}, now {now}" if brief else f"other {key}"
-
-
 # --- the page -----------------------------------------------------------------------------------
 
 
@@ -283,8 +268,7 @@ def checklist_page(study: Study, results: Results, readings: Sequence[Reading]) 
         "",
         *(f"- **{reading.summary}.** {reading.says}" for reading in readings),
         "",
-        f"| claim | where | {' | '.join(reading.name for reading in readings)} |",
-        f"| --- | --- | {' | '.join('---' for _ in readings)} |",
+        *_head("claim", "where", *(reading.name for reading in readings)),
         *(f"| {found[0].says} | {found[0].where} | {' | '.join(each.word for each in found)} |" for found in claims),
         "",
         "The claims are the paper's, in our words; every verdict is computed from this run alone, by the rule that is"
@@ -292,35 +276,27 @@ def checklist_page(study: Study, results: Results, readings: Sequence[Reading]) 
         " the runs, in the order of the points; a/b compares two curves.",
         "",
         "## How each was judged",
-        *(line for number, found in enumerate(claims, 1) for line in _judged(number, found, readings)),
-        "",
-        "## Notes",
-        "",
-        *(f"- {note}" for note in experiment.notes),
-        *(f"- {curve.name}: `{curve.method!r}`" for curve in experiment.curves),
-        "",
-        "## Means ± standard deviations over the runs",
-        *(line for panel in study.panels for line in _means(study, results, panel)),
     ]
+    for number, found in enumerate(claims, 1):
+        lines += ["", f"{number}. {found[0].says}", "", f"   Rule: {found[0].rule}."]
+        for claim, reading in zip(found, readings, strict=True):
+            met = f"{sum(held for held, _ in claim.parts)} of {len(claim.parts)}"
+            why = "" if claim.held or not claim.otherwise else f" {claim.otherwise}"
+            lines += ["", f"   {reading.name}: **{claim.word}** ({met}).{why}", ""]
+            lines += [f"   - {'yes' if held else 'NO'}: {text}" for held, text in claim.parts]
+    lines += ["", "## Notes", "", *(f"- {note}" for note in experiment.notes)]
+    lines += [f"- {curve.name}: `{curve.method!r}`" for curve in experiment.curves]
+    lines += ["", "## Means ± standard deviations over the runs"]
+    for panel in study.panels:
+        lines += ["", f"Along {panel.axis.symbol}, with {panel.fixed}:", ""]
+        lines += _head("measure", "curve", *(panel.axis.text(setting) for setting in panel.settings))
+        for measure, curve in product(experiment.measures, experiment.curves):
+            series = results.series(panel.axis, curve, measure)
+            cells = [f"{mean:.3g} ± {std:.2g}" for mean, std in zip(series.mean, series.std, strict=True)]
+            lines.append(f"| {measure.short} | {curve.name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _judged(number: int, found: tuple[Claim, ...], readings: Sequence[Reading]) -> Iterator[str]:
-    yield from ("", f"{number}. {found[0].says}", "", f"   Rule: {found[0].rule}.")
-    for claim, reading in zip(found, readings, strict=True):
-        met = f"{sum(held for held, _ in claim.parts)} of {len(claim.parts)}"
-        why = "" if claim.held or not claim.otherwise else f" {claim.otherwise}"
-        yield from ("", f"   {reading.name}: **{claim.word}** ({met}).{why}", "")
-        yield from (f"   - {'yes' if held else 'NO'}: {text}" for held, text in claim.parts)
-
-
-def _means(study: Study, results: Results, panel: Panel) -> Iterator[str]:
-    heads = [panel.axis.text(setting) for setting in panel.settings]
-    yield from ("", f"Along {panel.axis.symbol}, with {panel.fixed}:", "")
-    yield f"| measure | curve | {' | '.join(heads)} |"
-    yield f"| --- | --- | {' | '.join('---' for _ in heads)} |"
-    for measure in study.experiment.measures:
-        for curve in study.experiment.curves:
-            series = results.series(panel.axis, curve, measure)
-            cells = [f"{mean:.3g} ± {std:.2g}" for mean, std in zip(series.mean, series.std, strict=True)]
-            yield f"| {measure.short} | {curve.name} | {' | '.join(cells)} |"
+def _head(*names: str) -> list[str]:
+    """The first two lines of a table."""
+    return [f"| {' | '.join(names)} |", f"| {' | '.join('---' for _ in names)} |"]

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from itertools import product
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -21,10 +20,8 @@ from unrelu._version import __version__
 from unrelu.contracts import FloatArray
 from unrelu.methods import Method
 
-Key: TypeAlias = tuple[int, int, int]
-"""A trial, one run of one point: (panel, point, run), counted from 0."""
-Outcomes: TypeAlias = Mapping[str, Mapping[str, float]]
-"""Curve name -> measure name -> value, of one trial."""
+Key = tuple[int, int, int]  # a trial, one run of one point: (panel, point, run), counted from 0
+Outcomes = Mapping[str, Mapping[str, float]]  # curve name -> measure name -> value, of one trial
 
 
 # --- what is run and measured -------------------------------------------------------------------
@@ -51,11 +48,7 @@ class Axis:
     logarithmic: bool = False
 
     def text(self, setting: Setting) -> str:
-        """The setting as this axis sees it.
-
-        >>> ROWS.text(Setting(20_000, 5)), GENUINE.text(Setting(1, 1, genuine=0.95))
-        ('n = 20,000', 'p = 0.95')
-        """
+        """The setting as this axis sees it."""
         return f"{self.symbol} = {self.value(setting):,g}"
 
 
@@ -243,8 +236,8 @@ class Results:
 
 # --- claims -------------------------------------------------------------------------------------
 
-Test: TypeAlias = tuple[str, Callable[..., bool], Callable[[Setting], bool]]
-"""A rule in words; whether a curve, or a first one beside a second, keeps it; the settings that it speaks of."""
+# A rule in words; whether a curve, or a first one beside a second, keeps it; the settings that it speaks of.
+Test = tuple[str, Callable[..., bool], Callable[[Setting], bool]]
 
 
 @dataclass(frozen=True)
@@ -327,8 +320,22 @@ class Reading:
 
 # --- tests of one curve -------------------------------------------------------------------------
 
-_STEPS = slice(1, None), slice(None, -1)  # from point to point
-_ENDS = -1, 0  # from the first point to the last
+
+def _everywhere(_: Setting) -> bool:
+    return True
+
+
+def _has_outliers(setting: Setting) -> bool:
+    return setting.genuine < 1.0
+
+
+def _is_clean(setting: Setting) -> bool:
+    return setting.genuine == 1.0
+
+
+def _test(rule: str, about: Callable[[Setting], bool] = _everywhere) -> Callable[[Callable[..., bool]], Test]:
+    """A function that keeps the rule, made into a test."""
+    return lambda holds: (rule, holds, about)
 
 
 def _changes(series: Series, later: slice | int, earlier: slice | int) -> tuple[FloatArray, FloatArray]:
@@ -341,60 +348,48 @@ def _changes(series: Series, later: slice | int, earlier: slice | int) -> tuple[
     return change, 2.0 * np.hypot(series.stderr[later], series.stderr[earlier])
 
 
+_STEPS = slice(1, None), slice(None, -1)  # from point to point
+_ENDS = -1, 0  # from the first point to the last
+
+
 def _moves(series: Series, sign: float) -> bool:
     steps, noise = _changes(series, *_STEPS)
     rise, error = _changes(series, *_ENDS)
     return bool((sign * steps >= -noise).all() and sign * rise > error)
 
 
-def _flat(series: Series) -> bool:
+@_test("no step up by more than 2 standard errors; the last point below the first by more than 2")
+def FALLS(series: Series) -> bool:
+    return _moves(series, -1.0)
+
+
+@_test("no step down by more than 2 standard errors; the last point above the first by more than 2")
+def GROWS(series: Series) -> bool:
+    return _moves(series, 1.0)
+
+
+@_test("the largest mean at most 1.5 times the smallest, each allowed 2 standard errors")
+def FLAT(series: Series) -> bool:
     mean, error = series.mean, 2.0 * series.stderr
     high, low = int(mean.argmax()), int(mean.argmin())
     return bool(mean[high] - error[high] <= 1.5 * (mean[low] + error[low]))
 
 
-def _grows_slowly(series: Series) -> bool:
+@_test("the last point above the first by more than 2 standard errors, but by no larger factor than the axis grows")
+def GROWS_SLOWLY(series: Series) -> bool:
     rise, error = _changes(series, *_ENDS)
     return bool(error < rise and series.mean[-1] * series.x[0] <= series.mean[0] * series.x[-1])
 
 
-def _rises_somewhere(series: Series) -> bool:
+@_test("at least one step up by more than 2 standard errors")
+def RISES_SOMEWHERE(series: Series) -> bool:
     steps, noise = _changes(series, *_STEPS)
     return bool((steps > noise).any())
 
 
-def _everywhere(_: Setting) -> bool:
-    return True
-
-
-FALLS: Test = (
-    "no step up by more than 2 standard errors; the last point below the first by more than 2",
-    partial(_moves, sign=-1.0),
-    _everywhere,
-)
-GROWS: Test = (
-    "no step down by more than 2 standard errors; the last point above the first by more than 2",
-    partial(_moves, sign=1.0),
-    _everywhere,
-)
-FLAT: Test = ("the largest mean at most 1.5 times the smallest, each allowed 2 standard errors", _flat, _everywhere)
-GROWS_SLOWLY: Test = (
-    "the last point above the first by more than 2 standard errors, but by no larger factor than the axis grows",
-    _grows_slowly,
-    _everywhere,
-)
-RISES_SOMEWHERE: Test = ("at least one step up by more than 2 standard errors", _rises_somewhere, _everywhere)
-
-
 # --- tests of two curves ------------------------------------------------------------------------
 
-
-def _has_outliers(setting: Setting) -> bool:
-    return setting.genuine < 1.0
-
-
-def _is_clean(setting: Setting) -> bool:
-    return setting.genuine == 1.0
+_BELOW = "nowhere above by more than 2 standard errors, and below by more than 2 on average over the points"
 
 
 def _below(first: Series, second: Series) -> bool:
@@ -405,33 +400,30 @@ def _below(first: Series, second: Series) -> bool:
     return everywhere and overall < -2.0 * error
 
 
-def _below_with_outliers(first: Series, second: Series) -> bool:
+BELOW: Test = _test(_BELOW)(_below)
+
+
+@_test(f"where p < 1: {_BELOW}", _has_outliers)
+def BELOW_WITH_OUTLIERS(first: Series, second: Series) -> bool:
     return _below(first.where(_has_outliers), second.where(_has_outliers))
 
 
-def _no_worse(first: Series, second: Series) -> bool:
+@_test("nowhere above by more than both 2 standard errors and 5 %")
+def NO_WORSE(first: Series, second: Series) -> bool:
     difference = first.minus(second)
     allowed = np.maximum(2.0 * difference.stderr, 0.05 * second.mean)
     return bool((difference.mean <= allowed).all())
 
 
-def _clearly_above(first: Series, second: Series) -> bool:
+@_test("at least 1.2 times as much, and by more than 2 standard errors")
+def CLEARLY_ABOVE(first: Series, second: Series) -> bool:
     return bool((first.mean >= 1.2 * second.mean).all()) and _below(second, first)
 
 
-def _meets(first: Series, second: Series) -> bool:
+@_test(
+    "at p = 1 the same within 2 standard errors, or within 5 % of the curve's own largest error in the panel", _is_clean
+)
+def MEETS(first: Series, second: Series) -> bool:
     difference = first.where(_is_clean).minus(second.where(_is_clean))
     allowed = np.maximum(2.0 * difference.stderr, 0.05 * first.mean.max())
     return bool((np.abs(difference.mean) <= allowed).all())
-
-
-_BELOW_RULE = "nowhere above by more than 2 standard errors, and below by more than 2 on average over the points"
-BELOW: Test = (_BELOW_RULE, _below, _everywhere)
-BELOW_WITH_OUTLIERS: Test = (f"where p < 1: {_BELOW_RULE}", _below_with_outliers, _has_outliers)
-NO_WORSE: Test = ("nowhere above by more than both 2 standard errors and 5 %", _no_worse, _everywhere)
-CLEARLY_ABOVE: Test = ("at least 1.2 times as much, and by more than 2 standard errors", _clearly_above, _everywhere)
-MEETS: Test = (
-    "at p = 1 the same within 2 standard errors, or within 5 % of the curve's own largest error in the panel",
-    _meets,
-    _is_clean,
-)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,38 +18,10 @@ from unrelu.tables.limited import cell_limits, cell_limits_of_data, marks_at_lim
 from unrelu.validation import check_choice, column_label, listed, row_label, suggestion
 
 Values = NDArray[np.floating[Any]]
+Model = Any  # a :class:`unrelu.RectifiedGaussian`, which stands above and answers from here
 _ROWS = 8192  # at a time: four numbers a cell
 _FARTHEST = 1e250  # latent values: whatever a shape makes of huge numbers
 FILL, BELOW = ("both", "hidden", "missing"), ("auto", "latent", "floor")
-
-
-class Model(Protocol):
-    """What is asked of a model here: :class:`unrelu.RectifiedGaussian`, which stands above and answers from here."""
-
-    @property
-    def shapes(self) -> Any: ...
-    @property
-    def bias(self) -> FloatArray: ...
-    @property
-    def covariance(self) -> FloatArray: ...
-    @property
-    def floor(self) -> FloatArray: ...
-    @property
-    def ceiling(self) -> FloatArray: ...
-    @property
-    def feature_names(self) -> tuple[str, ...] | None: ...
-    @property
-    def n_features(self) -> int: ...
-    @property
-    def row_norms(self) -> FloatArray: ...
-    @property
-    def correlation(self) -> FloatArray: ...
-    @property
-    def scoring(self) -> Self: ...
-    @property
-    def latent(self) -> Self: ...
-    def marginal(self, features: Any) -> Self: ...
-    def with_parts(self, **changed: Any) -> Self: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,14 +38,18 @@ class Cells:
     @classmethod
     def of(cls, model: Model, X: Any, floor: Any = None, ceiling: Any = None) -> Self:
         """The rows of X; limits other than the model's own may be given: one, one per column or one per cell."""
-        x = table_of(model, X)
+        x, names = table_of(model, X), model.feature_names
         given = model.floor if floor is None else floor, model.ceiling if ceiling is None else ceiling
-        low, high = cell_limits(*given, x.shape, model.feature_names)
+        low, high = cell_limits(*given, x.shape, names)
+        own = low, high
         if is_by_cell(*given):
-            own = low, high = cell_limits_of_data(x, low, high, model.feature_names)
-        else:
-            own = _limits_of_data(x, low, high, model.feature_names)
-        beyond = marks_at_limits(x, own[0], own[1], model.feature_names)
+            own = low, high = cell_limits_of_data(x, low, high, names)
+        elif len(x):  # limits of columns are those of the rows where they are the same but for rounding: logs by hand
+            floors, ceilings = floors_of_data(x, low[0], fewest=1), floors_of_data(-x, -high[0], fewest=1)
+            warn_of_digits("floor", low[0], floors.floor, floors.typed, names)
+            warn_of_digits("ceiling", high[0], -ceilings.floor, ceilings.typed, names)
+            own = np.broadcast_to(floors.floor, x.shape), np.broadcast_to(-ceilings.floor, x.shape)
+        beyond = marks_at_limits(x, *own, names)
         held = np.where(beyond < 0, low, high)
         return cls.marked(model, np.where(beyond == 0, x, held).astype(np.float64), beyond)
 
@@ -108,10 +84,7 @@ class Cells:
 
     def without(self, j: int) -> Cells:
         """The same with nothing known of column j."""
-        given, latent, beyond = self.given.copy(), self.latent.copy(), self.beyond.copy()
-        given[:, j] = latent[:, j] = np.nan
-        beyond[:, j] = 0
-        return Cells(given, latent, beyond)
+        return self.without_cells(np.arange(self.given.shape[1]) == j)
 
     def without_cells(self, unknown: BoolArray) -> Cells:
         """The same with nothing known of some cells."""
@@ -122,18 +95,6 @@ class Cells:
         """The same with one more column, at place j, of which nothing is known."""
         given, latent = (np.insert(each, j, np.nan, axis=1) for each in (self.given, self.latent))
         return Cells(given, latent, np.insert(self.beyond, j, 0, axis=1))
-
-
-def _limits_of_data(
-    x: Values, low: FloatArray, high: FloatArray, names: tuple[str, ...] | None
-) -> tuple[FloatArray, FloatArray]:
-    """The limits of columns, those of the rows where they are the same but for rounding: logs taken by hand."""
-    if not len(x):
-        return low, high
-    floors, ceilings = floors_of_data(x, low[0], fewest=1), floors_of_data(-x, -high[0], fewest=1)
-    warn_of_digits("floor", low[0], floors.floor, floors.typed, names)
-    warn_of_digits("ceiling", high[0], -ceilings.floor, ceilings.typed, names)
-    return np.broadcast_to(floors.floor, low.shape), np.broadcast_to(-ceilings.floor, high.shape)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,11 +206,7 @@ def table_of(model: Model, X: Any) -> FloatArray:
 
 
 def marks_of(values: Values, beyond: Marks | None, floor: FloatArray) -> tuple[FloatArray, Marks]:
-    """(float64 values, marks) of a block's rows: its own marks, and those of cells at a column's ``floor`` or below.
-
-    >>> marks_of(np.array([[0.0, 2.0]]), None, np.zeros(2))
-    (array([[0., 2.]]), array([[-1,  0]], dtype=int8))
-    """
+    """(float64 values, marks) of a block's rows: its own marks, and those of cells at a column's ``floor`` or below."""
     low = values <= seen_above(floor, values)
     x = np.where(low, floor, values).astype(np.float64)
     return x, -low.astype(np.int8) if beyond is None else np.where(low, np.int8(-1), beyond)

@@ -39,10 +39,6 @@ class Density:
 
     Rows come with marks, ``beyond`` as in :class:`unrelu.contracts.Block`, or without where cells at ``floor`` or below
     are the cut-off ones. ``loadings`` L may be given where the correlations are L L' and noise.
-
-    >>> density = Density(np.zeros(2), np.ones(2), np.array([[1.0, 0.6], [0.6, 1.0]]), floor=np.zeros(2))
-    >>> density.log_density(np.array([[0.0, 1.0], [0.0, np.nan]])).round(4)  # log phi(1) Phi(-.6/.8), and log 1/2
-    array([-2.9034, -0.6931])
     """
 
     bias: Annotated[FloatArray, "floats c"]

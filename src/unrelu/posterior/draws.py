@@ -16,14 +16,11 @@ much as these explain of their error, and the rest from normals of their own, so
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from numbers import Integral
-from typing import Generic, TypeVar
 
 import numpy as np
 
-from unrelu.contracts import BoolArray, FloatArray
+from unrelu.contracts import FloatArray
 from unrelu.errors import DependentDrawsWarning, InvalidParameterError
 from unrelu.kernels.hidden_draws import draw_rows
 from unrelu.passes.engine import map_in_threads
@@ -31,8 +28,6 @@ from unrelu.posterior.cells import EVERYTHING, Cells, Filling, Model
 from unrelu.posterior.density import RIDGE, Density, row_shares
 from unrelu.posterior.marginals import finite, within
 from unrelu.validation import RandomState, generator, integer, warn
-
-M = TypeVar("M", bound=Model)
 
 _NUMBERS = 2**22  # at a time
 _ROUNDING = 3.0 * RIDGE  # of a singular model's variances: the ridge, and what rounding makes of it
@@ -134,107 +129,73 @@ def seed_of(random_state: RandomState) -> int:
 # --- models -------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class UncertainModel(Generic[M]):
-    """A model of latent values, learned from ``n_rows`` rows, and its errors.
+def models_from_errors(
+    model: Model,
+    bias_scale_covariance: FloatArray,
+    correlation_stderr: FloatArray,
+    n_rows: float,
+    streams: Iterable[np.random.Generator],
+) -> list[Model] | None:
+    """Models drawn from the errors of a fit to ``n_rows`` rows, one from each stream; None where a column has none.
 
-    ``bias_scale_covariance`` is d x 2 x 2, of (bias, scale); ``correlation_stderr`` is d x d, NaN where nothing is
-    known of a pair.
+    ``model`` is of latent values; ``bias_scale_covariance`` is d x 2 x 2, of (bias, scale), ``correlation_stderr`` d x
+    d, NaN where nothing is known of a pair. Rows are completed by a drawn model's own covariance.
     """
+    at = np.flatnonzero(model.row_norms > 0.0)
+    d, n, square = len(at), n_rows, np.ix_(at, at)
+    variance, scale = bias_scale_covariance[at], model.row_norms[at]
+    if not np.isfinite(variance).all():
+        return None
+    if d == 0:
+        return [model for _ in streams]
+    r = model.scoring.correlation[square]  # that rows are completed by
+    values, vectors = np.linalg.eigh(r)
+    root = np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+    inflation = _inflation(r, root, n * np.nan_to_num(correlation_stderr[square], nan=1.0) ** 2, n)
+    # Covariances of R^(1/2) D^(1/2) G D^(1/2) R^(1/2) are those of a Wishart matrix of R^(1/2) D R^(1/2).
+    unit = np.diagonal(root @ (inflation[:, None] * root)) * np.sqrt(2.0 / n)
+    # bias + a u + b v and scale exp(c v) of independent standard normals u, v have the fit's errors.
+    c = np.sqrt(variance[:, 1, 1]) / scale
+    b = np.divide(variance[:, 0, 1] / scale, c, out=np.zeros_like(c), where=c > 0.0)
+    a = np.sqrt(np.maximum(variance[:, 0, 0] - b * b, 0.0))
+    # Of the variances of mean and log scale complete rows would have so much.
+    complete = scale**2 / n
+    of_means = complete / np.maximum(variance[:, 0, 0], _LEAST * complete)
+    of_scales = 0.5 * complete / np.maximum(variance[:, 1, 1], _LEAST * complete)
+    shared = np.minimum(np.stack([of_means, of_scales]), 1.0)
 
-    model: M
-    bias_scale_covariance: FloatArray
-    correlation_stderr: FloatArray
-    n_rows: float
-
-    @property
-    def is_known(self) -> bool:
-        """Whether every column has errors."""
-        return bool(np.isfinite(self.bias_scale_covariance[self._varying]).all())
-
-    def drawn(self, rng: np.random.Generator) -> M:
-        """One model, whose rows are completed by its own covariance."""
-        at, n = self._varying, self.n_rows
-        d = int(at.sum())
-        if d == 0:
-            return self.model
+    def drawn(rng: np.random.Generator) -> Model:
         g = rng.standard_normal((d, d))
-        step = (g + g.T) * np.sqrt(np.outer(self._inflation, self._inflation) / (2.0 * n))
+        step = (g + g.T) * np.sqrt(np.outer(inflation, inflation) / (2.0 * n))
         values, vectors = np.linalg.eigh(step)
-        covariance = self._root @ ((vectors * np.exp(values)) @ vectors.T) @ self._root
+        covariance = root @ ((vectors * np.exp(values)) @ vectors.T) @ root
         size = np.sqrt(np.diagonal(covariance))
         correlation = covariance / np.outer(size, size)
-        mean, spread = self._root @ rng.standard_normal(d), np.diagonal(self._root @ step @ self._root)
-        spread = spread / (np.diagonal(self._spread) * np.sqrt(2.0 / n))
-        own = rng.standard_normal((2, d))
-        shared = self._shared
-        u = np.sqrt(shared) * np.stack([mean, spread]) + np.sqrt(1.0 - shared) * own
-        (a, c), b = self._errors
-        bias, scale = self.model.bias.copy(), self.model.row_norms.copy()
-        bias[at] += a * u[0] + b * u[1]
-        scale[at] *= np.exp(c * u[1])
-        whole = np.zeros_like(self.model.covariance)
-        whole[np.ix_(at, at)] = correlation * np.outer(scale[at], scale[at])
-        return self.model.with_parts(bias=bias, covariance=whole, scoring_covariance=None)
+        complete = np.stack([root @ rng.standard_normal(d), np.diagonal(root @ step @ root) / unit])
+        u, v = np.sqrt(shared) * complete + np.sqrt(1.0 - shared) * rng.standard_normal((2, d))
+        bias, norms, whole = model.bias.copy(), model.row_norms.copy(), np.zeros_like(model.covariance)
+        bias[at] += a * u + b * v
+        norms[at] *= np.exp(c * v)
+        whole[square] = correlation * np.outer(norms[at], norms[at])
+        return model.with_parts(bias=bias, covariance=whole, scoring_covariance=None)
 
-    @cached_property
-    def _varying(self) -> BoolArray:
-        return np.asarray(self.model.row_norms > 0.0)
+    return [drawn(rng) for rng in streams]
 
-    @cached_property
-    def _correlation(self) -> FloatArray:
-        """Of the columns that vary, as rows are completed by them."""
-        at = self._varying
-        return self.model.scoring.correlation[np.ix_(at, at)]
 
-    @cached_property
-    def _root(self) -> FloatArray:
-        values, vectors = np.linalg.eigh(self._correlation)
-        return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
-
-    @cached_property
-    def _errors(self) -> tuple[tuple[FloatArray, FloatArray], FloatArray]:
-        """((a, c), b): bias + a u + b v and scale exp(c v) of independent standard normals have the fit's errors."""
-        at = self._varying
-        v, scale = self.bias_scale_covariance[at], self.model.row_norms[at]
-        c = np.sqrt(v[:, 1, 1]) / scale
-        b = np.divide(v[:, 0, 1] / scale, c, out=np.zeros_like(c), where=c > 0.0)
-        return (np.sqrt(np.maximum(v[:, 0, 0] - b * b, 0.0)), c), b
-
-    @cached_property
-    def _shared(self) -> FloatArray:
-        """2 x d: how much of the variances of mean and log scale complete rows would have."""
-        at = self._varying
-        variance = self.bias_scale_covariance[at]
-        complete = self.model.row_norms[at] ** 2 / self.n_rows
-        parts = complete / np.maximum(variance[:, 0, 0], _LEAST * complete)
-        scales = 0.5 * complete / np.maximum(variance[:, 1, 1], _LEAST * complete)
-        return np.minimum(np.stack([parts, scales]), 1.0)
-
-    @property
-    def _spread(self) -> FloatArray:
-        """R^(1/2) D R^(1/2): covariances of R^(1/2) D^(1/2) G D^(1/2) R^(1/2) are those of a Wishart matrix of it."""
-        return np.asarray(self._root @ (self._inflation[:, None] * self._root))
-
-    @cached_property
-    def _inflation(self) -> FloatArray:
-        """D, one number per column."""
-        at, r = self._varying, self._correlation
-        d, inflation = len(r), np.ones(len(r))
-        if d == 1:
-            return inflation
-        wanted = self.n_rows * np.nan_to_num(self.correlation_stderr[np.ix_(at, at)], nan=1.0) ** 2
-        for _ in range(_ROUNDS):
-            n = self._root @ (inflation[:, None] * self._root)
-            own, other = np.diagonal(n)[:, None], np.diagonal(n)[None]
-            # Of H_ij - r_ij (H_ii + H_jj) / 2, with covariances N_ik N_jl + N_il N_jk of H_ij and H_kl.
-            variance = (
-                own * other + n * n + 0.5 * r * r * (own**2 + other**2 + 2.0 * n * n) - 2.0 * r * n * (own + other)
-            )
-            ratio = np.log(np.maximum(wanted, _LEAST) / np.maximum(variance, _LEAST))
-            np.fill_diagonal(ratio, 0.0)
-            change = 0.5 * ratio.sum(axis=1) / (d - 1)
-            inflation *= np.exp(np.clip(change, -1.0, 1.0))
-            if np.abs(change).max() < _SETTLED:
-                break
-        return np.asarray(np.minimum(inflation, max(_MOST * self.n_rows / d, _LEAST)))
+def _inflation(r: FloatArray, root: FloatArray, wanted: FloatArray, n_rows: float) -> FloatArray:
+    """D, one number per column; ``wanted`` are the squared errors of correlations, times the number of rows."""
+    d, inflation = len(r), np.ones(len(r))
+    if d == 1:
+        return inflation
+    for _ in range(_ROUNDS):
+        n = root @ (inflation[:, None] * root)
+        own, other = np.diagonal(n)[:, None], np.diagonal(n)[None]
+        # Of H_ij - r_ij (H_ii + H_jj) / 2, with covariances N_ik N_jl + N_il N_jk of H_ij and H_kl.
+        variance = own * other + n * n + 0.5 * r * r * (own**2 + other**2 + 2.0 * n * n) - 2.0 * r * n * (own + other)
+        ratio = np.log(np.maximum(wanted, _LEAST) / np.maximum(variance, _LEAST))
+        np.fill_diagonal(ratio, 0.0)
+        change = 0.5 * ratio.sum(axis=1) / (d - 1)
+        inflation *= np.exp(np.clip(change, -1.0, 1.0))
+        if np.abs(change).max() < _SETTLED:
+            break
+    return np.asarray(np.minimum(inflation, max(_MOST * n_rows / d, _LEAST)))

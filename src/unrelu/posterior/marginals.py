@@ -69,12 +69,7 @@ class CutNormals:
         return turn, np.where(self.mark == 0, np.inf, np.clip(alpha, -1e150, 1e150))
 
     def moments(self, f: Callable[[FloatArray], FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of f(y).
-
-        >>> one = CutNormals(np.zeros(1), np.ones(1), np.zeros(1), np.array([-1], dtype=np.int8))
-        >>> one.moments(np.positive)[0].round(6), one.moments(np.exp)[0].round(6)  # -sqrt(2/pi), 2 sqrt(e) Phi(-1)
-        (array([-0.797885]), array([0.523157]))
-        """
+        """Mean and standard deviation of f(y)."""
         turn, alpha = self._turn_and_alpha()
         low = -np.sqrt(np.minimum(alpha, 0.0) ** 2 + _REACH)
         high = np.minimum(alpha, np.sqrt(_REACH))
@@ -84,12 +79,7 @@ class CutNormals:
         return _weighted(weight, finite(f)(self.centre[:, None] + (turn * self.width)[:, None] * z))
 
     def shown_moments(self, f: Callable[[FloatArray], FloatArray], limits: Limits) -> tuple[FloatArray, FloatArray]:
-        """Mean and standard deviation of f(y) cut off at the column's limits, of normals that are whole.
-
-        >>> one = CutNormals.whole(np.zeros(1), np.ones(1))
-        >>> one.shown_moments(np.positive, (0.0, np.inf, 0.0, np.inf))[0].round(6)  # 1 / sqrt(2 pi)
-        array([0.398942])
-        """
+        """Mean and standard deviation of f(y) cut off at the column's limits, of normals that are whole."""
         width, reach = np.maximum(self.width, _NO_WIDTH), np.sqrt(_REACH)
         low, high = ((edge - self.centre) / width for edge in limits[2:])
         chances = ndtr(low), ndtr(-high)
@@ -103,11 +93,7 @@ class CutNormals:
         return _weighted(np.column_stack([weight, *chances]), np.column_stack([x, *at_limits]))
 
     def quantile(self, p: float) -> FloatArray:
-        """The p-quantile of y.
-
-        >>> CutNormals.whole(np.zeros(1), np.ones(1)).quantile(0.975).round(2)
-        array([1.96])
-        """
+        """The p-quantile of y."""
         turn, alpha = self._turn_and_alpha()
         share = np.where(turn > 0.0, p, 1.0 - p)
         with np.errstate(divide="ignore"):
@@ -202,38 +188,32 @@ def column_laws(model: Model, below: str = "auto") -> list[dict[str, Any]]:
     found = []
     for j, as_seen in enumerate(Filling(below=below).as_seen(model).tolist()):
         one = model if model.n_features == 1 else model.marginal(j)
-        share, mean, std, quartiles = (_as_seen if as_seen else _before_the_floor)(one)
+        bias, norm, latent, shapes = one.bias, one.row_norms, one.latent, one.shapes
+        if as_seen:  # what samples are like, from evenly spread ones
+            x = np.clip(
+                bias + norm * ndtri((np.arange(_POINTS) + 0.5) / _POINTS)[:, None], latent.floor, latent.ceiling
+            )
+            if shapes is not None:
+                x = cut_from_latent(shapes, x, one.floor, one.ceiling, True)
+            share, mean, std = np.mean((x <= one.floor) | (x >= one.ceiling)), x.mean(), x.std()
+            quartiles = np.quantile(x, _QUARTILES)
+        else:  # f(y), not cut off
+            spread, quartiles = np.maximum(norm, _NO_WIDTH), bias + norm * ndtri(_QUARTILES)
+            share = (ndtr((latent.floor - bias) / spread) + ndtr((bias - latent.ceiling) / spread))[0]
+            mean, std = bias[0], norm[0]
+            if shapes is not None and shapes[0].kind != "normal":
+                f = finite(shapes[0].from_latent)
+                (mean,), (std,) = CutNormals.whole(bias, norm).moments(f)
+                quartiles = f(quartiles)
         found.append(
             {
                 "column": str(j) if model.feature_names is None else model.feature_names[j],
                 "shape": "normal" if model.shapes is None else model.shapes[j].kind,
                 "law": "as seen" if as_seen else "before the floor",
-                "share_floored": share,
-                "mean": mean,
-                "std": std,
+                "share_floored": float(share),
+                "mean": float(mean),
+                "std": float(std),
                 **dict(zip(("lower_quartile", "median", "upper_quartile"), quartiles.tolist(), strict=True)),
             }
         )
     return found
-
-
-def _as_seen(one: Model) -> tuple[float, float, float, FloatArray]:
-    """Of what a single column's samples are like, from evenly spread ones."""
-    z, latent = ndtri((np.arange(_POINTS) + 0.5) / _POINTS)[:, None], one.latent
-    x = np.clip(one.bias + one.row_norms * z, latent.floor, latent.ceiling)
-    if one.shapes is not None:
-        x = cut_from_latent(one.shapes, x, one.floor, one.ceiling, True)
-    share = float(np.mean((x <= one.floor) | (x >= one.ceiling)))
-    return share, float(x.mean()), float(x.std()), np.quantile(x, _QUARTILES)
-
-
-def _before_the_floor(one: Model) -> tuple[float, float, float, FloatArray]:
-    """Of f(y), not cut off."""
-    bias, norm, latent = one.bias, one.row_norms, one.latent
-    spread, y = np.maximum(norm, _NO_WIDTH), bias + norm * ndtri(_QUARTILES)
-    share = float((ndtr((latent.floor - bias) / spread) + ndtr((bias - latent.ceiling) / spread))[0])
-    if one.shapes is None or one.shapes[0].kind == "normal":
-        return share, float(bias[0]), float(norm[0]), y
-    f = finite(one.shapes[0].from_latent)
-    mean, std = CutNormals.whole(bias, norm).moments(f)
-    return share, float(mean[0]), float(std[0]), f(y)

@@ -26,6 +26,8 @@ SMALLEST_LOG_DENSITY = -1e300  # of rows that are further away than numbers reac
 _TAIL_SHARE = 0.01
 _FEWEST = 20  # scores that make a tail
 
+Gross = tuple[NDArray[np.int64], BoolArray]  # rows with a cell more than NO_CHANCE standard deviations off, and columns
+
 
 # --- one pass -----------------------------------------------------------------------------------------------------
 
@@ -34,12 +36,12 @@ _FEWEST = 20  # scores that make a tail
 class ScoredRows:
     """Numbers by first row of the block, and what was out of place: check that before using them.
 
-    ``gross``: rows without a chance, where these were asked for.
+    ``gross``: of every block the rows without a chance, where these were asked for.
     """
 
     parts: tuple[tuple[int, FloatArray], ...]
     screening: Screening
-    gross: GrossCells | None = None
+    gross: tuple[Gross, ...] = ()
 
     @property
     def scores(self) -> FloatArray:
@@ -47,8 +49,8 @@ class ScoredRows:
         return np.concatenate([part for _, part in sorted(self.parts, key=lambda pair: pair[0])])
 
     def merge(self, other: Self) -> Self:
-        gross = self.gross.merge(other.gross) if self.gross and other.gross else self.gross or other.gross
-        return type(self)(self.parts + other.parts, self.screening.merge(other.screening), gross)
+        screening = self.screening.merge(other.screening)
+        return type(self)(self.parts + other.parts, screening, self.gross + other.gross)
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +75,7 @@ class ScoreQuestion:
             return ScoredRows(((block.first_row, np.full(len(block.values), np.nan)),), screening)
         present = without_absent(block.values, block.weights) if block.beyond is None else block.values
         scores = self.score(present) if block.beyond is None else self.score(present, block.beyond)
-        gross = gross_cells(self.laws, present, block.beyond, block.first_row) if self.laws else None
+        gross = (gross_cells(self.laws, present, block.beyond, block.first_row),) if self.laws else ()
         return ScoredRows(((block.first_row, scores),), screening, gross)
 
 
@@ -91,45 +93,16 @@ def scored_rows(
     question = ScoreQuestion(score, assumptions.lowest, tuple(laws))
     found = engine_for(samples, watch, "Scoring rows").collect(samples, question)
     found.screening.check(assumptions, samples.feature_names)
-    if found.gross is not None:
-        found.gross.warn(samples.feature_names)
+    name_gross(found.gross, samples.feature_names)
     return found.scores
 
 
 # --- rows without a chance ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class GrossCells:
-    """The rows with a cell more than ``NO_CHANCE`` standard deviations away, and the columns of such cells."""
-
-    rows: NDArray[np.int64]
-    columns: BoolArray
-
-    def merge(self, other: Self) -> Self:
-        return type(self)(np.concatenate([self.rows, other.rows]), self.columns | other.columns)
-
-    def warn(self, names: Sequence[str] | None) -> None:
-        """Name them, if there are any."""
-        if len(self.rows) == 0:
-            return
-        many = len(self.rows) > 1
-        label = row_labels(np.sort(self.rows).tolist())
-        warn(
-            f"{label[0].upper()}{label[1:]} {'have' if many else 'has'} no chance under the model: more than"
-            f" {NO_CHANCE:,.0f} standard deviations away in {label_columns(self.columns, names)}. Log densities and"
-            f" what is filled in there are finite, and mean little. Is it the unit, or a slip? Correct such values, or"
-            f" mark them as missing with NaN.",
-            ImpossibleRowsWarning,
-            rows=np.sort(self.rows).tolist(),
-        )
-
-
-def gross_cells(laws: Iterable[Model], values: Values, beyond: Marks | None = None, first_row: int = 0) -> GrossCells:
-    """Cells of latent rows that have no chance under any of some laws; the rows are numbered from ``first_row``.
-
-    Columns without variance have their own words.
-    """
+def gross_cells(laws: Iterable[Model], values: Values, beyond: Marks | None = None, first_row: int = 0) -> Gross:
+    """(rows, columns): the rows of latent values, numbered from ``first_row``, with a cell that has no chance under any
+    of some laws, and which columns have such cells. Columns without variance have their own words."""
     gross = np.ones(values.shape, dtype=bool)
     with np.errstate(over="ignore"):
         for law in laws:
@@ -137,23 +110,37 @@ def gross_cells(laws: Iterable[Model], values: Values, beyond: Marks | None = No
             if beyond is not None:  # "at most" is off where it is too low, "at least" where it is too high
                 off = np.where(beyond == 0, off, np.maximum(off * beyond, 0.0))
             gross &= (np.abs(off) > NO_CHANCE * law.row_norms) & (law.row_norms > 0.0)
-    return GrossCells(first_row + np.flatnonzero(gross.any(axis=1)), np.asarray(gross.any(axis=0)))
+    return first_row + np.flatnonzero(gross.any(axis=1)), np.asarray(gross.any(axis=0))
+
+
+def name_gross(parts: Sequence[Gross], names: Sequence[str] | None) -> None:
+    """A warning that names them, if there are any."""
+    rows = sorted(row for part, _ in parts for row in part.tolist())
+    if rows:
+        label, columns = row_labels(rows), np.any([columns for _, columns in parts], axis=0)
+        warn(
+            f"{label[0].upper()}{label[1:]} {'have' if len(rows) > 1 else 'has'} no chance under the model: more than"
+            f" {NO_CHANCE:,.0f} standard deviations away in {label_columns(columns, names)}. Log densities and"
+            f" what is filled in there are finite, and mean little. Is it the unit, or a slip? Correct such values, or"
+            f" mark them as missing with NaN.",
+            ImpossibleRowsWarning,
+            rows=rows,
+        )
 
 
 def warn_of_gross(model: Model, cells: Cells) -> None:
     """Name the rows of a whole table that the model gives no chance."""
-    gross_cells([model.latent], cells.latent, cells.beyond).warn(model.feature_names)
+    name_gross([gross_cells([model.latent], cells.latent, cells.beyond)], model.feature_names)
 
 
 def naming_gross(model: Model, parts: Iterable[Cells]) -> Iterator[Cells]:
     """The same of a table whose rows come in parts: they are named when the last has passed."""
-    laws, found, first = [model.latent], None, 0
+    laws, found, first = [model.latent], list[Gross](), 0
     for cells in parts:
-        own = gross_cells(laws, cells.latent, cells.beyond, first)
-        found, first = own if found is None else found.merge(own), first + len(cells.given)
+        found.append(gross_cells(laws, cells.latent, cells.beyond, first))
+        first += len(cells.given)
         yield cells
-    if found is not None:
-        found.warn(model.feature_names)
+    name_gross(found, model.feature_names)
 
 
 # --- what scores are to be expected -------------------------------------------------------------------------------

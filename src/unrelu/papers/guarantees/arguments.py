@@ -164,19 +164,30 @@ def _pieces(function: _Function, breaks: FloatArray, most: int) -> list[Piece]:
     pieces. Values of -inf are not looked into.
     """
     done: list[Piece] = []
-    reach = max(abs(float(breaks[0])), abs(float(breaks[-1])))
+    width, reach = float(breaks[-1] - breaks[0]), max(abs(float(breaks[0])), abs(float(breaks[-1])))
     todo = deque((float(a), float(b), 0) for a, b in pairwise(breaks))
     while todo:
         start, stop, halvings = todo.popleft()
         places = Piece(start, stop, NODES).places(NODES)
         with np.errstate(all="ignore"):
             values, sizes = function(places)
+            # the values' rounding, and that of x where they are steep
+            scale = float(np.max(sizes) + reach * np.max(np.abs(np.diff(values) / np.diff(places))))
         if np.isnan(values).any():
             x = places[np.isnan(values)][0]
             raise InvalidParameterError(f"The density of p is not a number at x = {x:g}: check p's parameters.")
-        with np.errstate(all="ignore"):  # the values' rounding, and that of x where they are steep
-            scale = float(np.max(sizes) + reach * np.max(np.abs(np.diff(values) / np.diff(places))))
-        piece = _interpolated(start, stop, values, scale, float(breaks[-1] - breaks[0]))
+        piece = Piece(start, stop, values)
+        if np.isfinite(values).all():
+            coefficients, per_x = _TO_COEFFICIENTS @ values, 2.0 / (stop - start)
+            tail = float(np.max(np.abs(coefficients[-4:])))
+            noise = tail + 8.0 * _EPSILON * scale
+            full, half = Chebyshev(coefficients).trim(0.5 * noise), Chebyshev(_TO_HALF @ values[::2])
+            slopes = full.deriv()(NODES) * per_x
+            difference = float(np.max(np.abs(slopes - half.deriv()(NODES) * per_x)))
+            if tail <= _RESOLVED * scale:
+                piece = Piece(start, stop, values, full, (full.degree() ** 2 + 1) * noise * per_x)
+            elif difference <= _AGREED * (float(np.max(np.abs(slopes))) + scale / width):
+                piece = Piece(start, stop, values, full, difference)
         last = np.isneginf(values).any() or halvings == _HALVINGS or len(done) + len(todo) > most
         if piece.interpolant is not None or last:
             done.append(piece)
@@ -184,23 +195,6 @@ def _pieces(function: _Function, breaks: FloatArray, most: int) -> list[Piece]:
             middle = 0.5 * (start + stop)
             todo += [(start, middle, halvings + 1), (middle, stop, halvings + 1)]
     return sorted(done, key=lambda piece: piece.start)
-
-
-def _interpolated(start: float, stop: float, values: FloatArray, scale: float, width: float) -> Piece:
-    """The piece with its interpolant, if that can be trusted: see _RESOLVED and _AGREED."""
-    if not np.isfinite(values).all():
-        return Piece(start, stop, values)
-    coefficients = _TO_COEFFICIENTS @ values
-    tail = float(np.max(np.abs(coefficients[-4:])))
-    noise = tail + 8.0 * _EPSILON * scale
-    full, half = Chebyshev(coefficients).trim(0.5 * noise), Chebyshev(_TO_HALF @ values[::2])
-    per_x = 2.0 / (stop - start)
-    if tail <= _RESOLVED * scale:
-        return Piece(start, stop, values, full, (full.degree() ** 2 + 1) * noise * per_x)
-    slopes = full.deriv()(NODES) * per_x
-    difference = float(np.max(np.abs(slopes - half.deriv()(NODES) * per_x)))
-    agreed = difference <= _AGREED * (float(np.max(np.abs(slopes))) + scale / width)
-    return Piece(start, stop, values, full, difference) if agreed else Piece(start, stop, values)
 
 
 def extremes(function: _Function, breaks: FloatArray) -> FloatArray:
@@ -259,7 +253,16 @@ def expectation(p: Any) -> tuple[Mean, bool]:
             integrable = stop < math.inf or math.isfinite(float(p.var()))
             if isinstance(p.dist, stats.rv_continuous):
                 return _mean_over_density(p, start, stop), integrable
-            values, weights = _points(p, start, stop, integrable)
+            values = _points(p, start, stop)
+            weights = np.asarray(p.pmf(values), dtype=np.float64)
+            whole_mass = abs(weights.sum() - 1.0) <= _ACCURACY
+            second = float(p.var()) + float(p.mean()) ** 2 if integrable else 0.0
+            if not whole_mass or (integrable and abs(weights @ values**2 - second) > _ACCURACY * (1.0 + second)):
+                raise InvalidParameterError(
+                    f"p, {p.dist.name}, spreads over too many points to be summed. Give an array of biases drawn from"
+                    " it."
+                )
+            weights /= weights.sum()
     else:
         try:
             values = np.asarray(p, dtype=np.float64).ravel()
@@ -274,27 +277,18 @@ def expectation(p: Any) -> tuple[Mean, bool]:
     return lambda f, cuts, small=_SMALL: float(weights @ f(values)), integrable  # noqa: ARG005
 
 
-def _points(p: Any, start: float, stop: float, integrable: bool) -> tuple[FloatArray, FloatArray]:
-    """The points of a discrete law, up to tails that do not matter, and their probabilities."""
+def _points(p: Any, start: float, stop: float) -> FloatArray:
+    """The points of a discrete law, up to tails that do not matter."""
     if hasattr(p.dist, "xk"):  # given by a table
         values = np.asarray(p.dist.xk, dtype=np.float64).ravel()
-        values = values + (start - values.min())
-    else:
-        first = start if start > -math.inf else float(p.ppf(1e-15))
-        last = first + _MOST_POINTS
-        if stop < math.inf:
-            last = min(stop, last)
-        elif not p.sf(last) > 1e-12:  # scipy may search long for a quantile that is farther out than that
-            last = min(float(p.isf(1e-15)), last)
-        values = np.arange(first, last + 1.0)
-    weights = np.asarray(p.pmf(values), dtype=np.float64)
-    whole_mass = abs(weights.sum() - 1.0) <= _ACCURACY
-    second = float(p.var()) + float(p.mean()) ** 2 if integrable else 0.0
-    if not whole_mass or (integrable and abs(weights @ values**2 - second) > _ACCURACY * (1.0 + second)):
-        raise InvalidParameterError(
-            f"p, {p.dist.name}, spreads over too many points to be summed. Give an array of biases drawn from it."
-        )
-    return values, weights / weights.sum()
+        return np.asarray(values + (start - values.min()))
+    first = start if start > -math.inf else float(p.ppf(1e-15))
+    last = first + _MOST_POINTS
+    if stop < math.inf:
+        last = min(stop, last)
+    elif not p.sf(last) > 1e-12:  # scipy may search long for a quantile that is farther out than that
+        last = min(float(p.isf(1e-15)), last)
+    return np.arange(first, last + 1.0)
 
 
 def _mean_over_density(p: Any, start: float, stop: float) -> Mean:

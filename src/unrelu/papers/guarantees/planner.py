@@ -22,9 +22,8 @@ Influences would give it an error without bound; the learner's solver is asked w
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,7 +35,6 @@ from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidParameterError
 from unrelu.fit.columns import row_influence
 from unrelu.kernels import pair_solver
-from unrelu.kernels import pair_solver as pair_model
 from unrelu.papers.guarantees.arguments import between_0_and_1, number, samples, whole
 from unrelu.validation import RandomState, column_label, generator
 
@@ -54,8 +52,8 @@ _PERFECT = 1.0 - 1e-9  # the learner sees that such a pair lies on a line: its c
 _LEAST_INFORMATION = 1e-14  # of a row on r: beyond it rounding decides, and rows that nobody has
 _UNSURE = 0.05  # standard error of a correlation from which the prior may be felt
 
-Moves: TypeAlias = tuple[FloatArray, FloatArray]
-"""Influences of n rows on some parameters, n x q, and their q exact variances."""
+Moves = tuple[FloatArray, FloatArray]  # influences of n rows on some parameters, n x q, and their q exact variances
+Laws = tuple["Influences", "SquaredError", Callable[[float], tuple["SquaredError", float]]]  # see _laws
 
 
 @dataclass(frozen=True)
@@ -114,13 +112,12 @@ def rows_needed(
     for name, error in (("bias_error", bias_error), ("weight_error", weight_error)):
         if error is not None:
             number(name, error, "above 1e-7 and below 1e7", above=1e-7, below=1e7)
-    plan = _Plan(model.latent, random_state)
-    for_bias = None if bias_error is None else plan.rows_for_bias(bias_error, probability)
-    for_weights = None if weight_error is None else plan.rows_for_weights(weight_error, probability)
+    influences, of_bias, _ = laws = _laws(model.latent, random_state)
+    for_bias = None if bias_error is None else samples(float(of_bias.quantile(probability)) / bias_error**2)
+    for_weights = None if weight_error is None else _rows_for_weights(laws, weight_error, probability)
     rows = max(for_bias or 0, for_weights or 0, 2)  # fewer the learner refuses
-    fewest = plan.fewest_positives(rows)
-    bias, weights = plan.mean_errors(rows)
-    return RowsNeeded(rows, for_bias, for_weights, probability, bias, weights, fewest, rows * plan.rarest_pair)
+    positives, errors = influences.fewest_positives(rows), _mean_errors(laws, rows)
+    return RowsNeeded(rows, for_bias, for_weights, probability, *errors, positives, rows * influences.rarest_pair)
 
 
 def expected_errors(model: RectifiedGaussian, n: int, *, random_state: RandomState = 0) -> dict[str, float]:
@@ -132,90 +129,58 @@ def expected_errors(model: RectifiedGaussian, n: int, *, random_state: RandomSta
     >>> {name: round(error, 4) for name, error in errors.items()}
     {'bias': 0.008, 'weights': 0.0113}
     """
-    n = whole("n", n)
-    plan = _Plan(model.latent, random_state)
-    plan.fewest_positives(n)
-    bias, weights = plan.mean_errors(n)
-    return {"bias": bias, "weights": weights}
+    laws = _laws(model.latent, random_state)
+    laws[0].fewest_positives(whole("n", n))
+    return dict(zip(("bias", "weights"), _mean_errors(laws, n), strict=True))
 
 
-class _Plan:
+def _laws(model: RectifiedGaussian, random_state: RandomState) -> Laws:
     """The laws of a model's errors at any number of rows n: error^2 = |Z|^2 / n + fixed, fixed = 0 for the bias."""
+    influences = Influences(model)
+    powers, weight = influences.draw(_DRAWS, generator(random_state))
+    last: tuple[float, SquaredError] | None = None
 
-    def __init__(self, model: RectifiedGaussian, random_state: RandomState) -> None:
-        s = model.row_norms
-        varying = np.flatnonzero(s > 0.0)  # a constant column is learned without error
-        if varying.size == 0:
-            raise InvalidParameterError("The model is constant (W = 0): errors relative to |W| are undefined.")
-        above = model.bias - model.floor
-        share = np.where(s > 0.0, ndtr(above / np.where(s > 0.0, s, 1.0)), above > 0.0)
-        rarest = int(np.argmin(share))
-        label = column_label(rarest, model.feature_names)
-        self._rarest, self._share = label[0].upper() + label[1:], float(share[rarest])
-        if self._share < _RAREST:
-            raise InvalidParameterError(
-                f"{self._rarest} is practically never above its floor (probability {self._share:.1e}): no number of"
-                " rows that could be had tells its bias and norm. Leave it out with model.marginal."
-            )
-        self._influences = Influences(model.marginal(varying.tolist()))
-        self._powers, self._weight = self._influences.draw(_DRAWS, generator(random_state))
-        self._bias = SquaredError.of_influences([self._influences.on_biases(self._powers)], self._weight)
-        self._last: tuple[float, SquaredError] | None = None
-        # P(both above their floors), of the pair where it is smallest
-        least = float(np.min(self._influences.share))
-        self.rarest_pair = float(np.min(self._influences.mean[:, 6], initial=least))
+    def of_weights(n: float) -> tuple[SquaredError, float]:
+        """With the shape of a similar n, as it is costly and hardly depends on n; and fixed(n)."""
+        nonlocal last
+        if last is None or abs(math.log(n / last[0])) > _SIMILAR:
+            last = n, SquaredError.of_influences(influences.on_covariances(powers, n), weight)
+        trace, fixed = influences.moments_at(n)
+        return last[1].with_trace(trace), fixed
 
-    def rows_for_bias(self, error: float, probability: float) -> int:
-        return samples(float(self._bias.quantile(probability)) / error**2)
+    return influences, SquaredError.of_influences([influences.on_biases(powers)], weight), of_weights
 
-    def rows_for_weights(self, error: float, probability: float) -> int:
-        """n with error^2 = quantile(n) / n + fixed(n), from n for the mean square in two rounds."""
-        n = self._rows_for_mean_square(error**2, spread=1.0)
-        for _ in range(2):
-            law, _ = self._weights(n)
-            spread = max(float(law.quantile(probability)) / law.trace, _LEAST_SPREAD)
-            n = self._rows_for_mean_square(error**2, spread)
-        return samples(n)
 
-    def mean_errors(self, n: int) -> tuple[float, float]:
-        """Of bias and weights."""
-        law, fixed = self._weights(n)
-        return self._bias.mean_root(n), law.mean_root(n, fixed)
+def _mean_errors(laws: Laws, n: int) -> tuple[float, float]:
+    """Of bias and weights."""
+    _, of_bias, of_weights = laws
+    law, fixed = of_weights(n)
+    return of_bias.mean_root(n), law.mean_root(n, fixed)
 
-    def fewest_positives(self, rows: int) -> float:
-        """Expected rows above the floor of the rarest column; an error if it would probably not be seen at all."""
-        if rows * self._share < 1.0:
-            raise InvalidParameterError(
-                f"{self._rarest} is above its floor in one row of {1.0 / self._share:,.0f}, so that in {rows:,} rows it"
-                " would probably never be, and the learner would refuse it. Plan for more rows (a smaller error), or"
-                " leave the column out with model.marginal."
-            )
-        return rows * self._share
 
-    def _rows_for_mean_square(self, error2: float, spread: float) -> float:
-        """n with error2 = spread trace(n) / n + fixed(n), which falls with n."""
+def _rows_for_weights(laws: Laws, error: float, probability: float) -> int:
+    """n with error^2 = quantile(n) / n + fixed(n), from n for the mean square in two rounds."""
+    influences, _, of_weights = laws
+    spread, most = 1.0, math.log(_MOST_ROWS)
 
-        def excess(log_n: float) -> float:
-            n = math.exp(log_n)
-            trace, fixed = self._influences.moments_at(n)
-            return math.log((spread * trace / n + fixed) / error2)
+    def excess(log_n: float) -> float:
+        """Of spread trace(n) / n + fixed(n), which falls with n, over the squared error."""
+        n = math.exp(log_n)
+        trace, fixed = influences.moments_at(n)
+        return math.log((spread * trace / n + fixed) / error**2)
 
-        most = math.log(_MOST_ROWS)
+    for last in (False, False, True):
         if excess(most) > 0.0:
             raise InvalidParameterError(
                 f"More than {_MOST_ROWS:.0e} rows would be needed: the rarest pair of columns is above its floors"
-                f" together with probability {self.rarest_pair:.1e}. Ask for a larger weight_error, or leave columns"
-                " out with model.marginal."
+                f" together with probability {influences.rarest_pair:.1e}. Ask for a larger weight_error, or leave"
+                " columns out with model.marginal."
             )
-        return math.exp(brentq(excess, 0.0, most, xtol=1e-6)) if excess(0.0) > 0.0 else 1.0
-
-    def _weights(self, n: float) -> tuple[SquaredError, float]:
-        """The law of |Z|^2, with the shape of a similar n, as it is costly and hardly depends on n; and fixed(n)."""
-        if self._last is None or abs(math.log(n / self._last[0])) > _SIMILAR:
-            moves = self._influences.on_covariances(self._powers, n)
-            self._last = n, SquaredError.of_influences(moves, self._weight)
-        trace, fixed = self._influences.moments_at(n)
-        return self._last[1].with_trace(trace), fixed
+        n = math.exp(brentq(excess, 0.0, most, xtol=1e-6)) if excess(0.0) > 0.0 else 1.0
+        if not last:
+            law, _ = of_weights(n)
+            spread = max(float(law.quantile(probability)) / law.trace, _LEAST_SPREAD)
+    return samples(n)
 
 
 # --- the law of a squared error -----------------------------------------------------------------
@@ -289,37 +254,49 @@ class SquaredError:
 
 
 class Influences:
-    """How one row of a model, whose columns all vary, moves what is learned of it.
+    """How one row of a model moves what is learned of its columns; constant ones are learned without error.
 
     Of columns: ``a``, ``share`` the probability to be above the floor, ``scale`` s_i / |W|_F, ``moments`` d x 5,
     E[v^p 1{above}], ``influence`` d x 2 x 3, H_i. Of pairs ``i`` < ``j``: effects (pairs x 12) on s_i s_j r_ij through
     the correlation, and through the norms; ``mean`` are the statistics' expectations, ``second`` (pairs x 3) the
     variances and covariance of the two parts: of the correlation's (infinite where the pair is blind, never above both
-    floors), of both, of the norms'.
+    floors), of both, of the norms'. ``rarest_pair``: the least probability that a pair is above its floors together.
     """
 
     def __init__(self, model: RectifiedGaussian) -> None:
+        s, above = model.row_norms, model.bias - model.floor
+        if not s.any():
+            raise InvalidParameterError("The model is constant (W = 0): errors relative to |W| are undefined.")
+        share = np.where(s > 0.0, ndtr(above / np.where(s > 0.0, s, 1.0)), above > 0.0)
+        label = column_label(int(np.argmin(share)), model.feature_names)
+        self._rarest = label[0].upper() + label[1:], float(share.min())
+        if share.min() < _RAREST:
+            raise InvalidParameterError(
+                f"{self._rarest[0]} is practically never above its floor (probability {share.min():.1e}): no number of"
+                " rows that could be had tells its bias and norm. Leave it out with model.marginal."
+            )
+        model = model.marginal(np.flatnonzero(s > 0.0).tolist())
         s = model.row_norms
         self._standard = model.weights() / s[:, None]
-        self.a = np.minimum((model.bias - model.floor) / s, pair_model.LARGEST_A)
+        self.a = np.minimum((model.bias - model.floor) / s, pair_solver.LARGEST_A)
         self.share, self.scale, self.correlation = ndtr(self.a), s / np.linalg.norm(s), model.correlation
-        self.moments = pair_model.moments_of_columns(self.a)
+        self.moments = pair_solver.moments_of_columns(self.a)
         self.influence = row_influence(self.a, at_bound=np.zeros(len(s), dtype=np.bool_))
         # effects of the statistics (p, v, v^2) on b_i, and on S_ii = s_i^2
         self._on_bias: FloatArray = self.scale[:, None] * self.influence[:, 0]
         self._on_variance: FloatArray = 2.0 * self.scale[:, None] ** 2 * self.influence[:, 1]
         self._variances = float(np.sum(self._variance_of(self._on_variance)))
         self.i, self.j = np.triu_indices(len(s), 1)
-        shape = (len(self.i), pair_model.N_STATISTICS)
+        shape = (len(self.i), pair_solver.N_STATISTICS)
         self.on_correlation, self.on_norms, self.mean = np.zeros(shape), np.zeros(shape), np.empty(shape)
         self.second = np.empty((len(self.i), 3))
-        one_row, unused = self._for_kernels(1.0), np.zeros(pair_model.N_STATISTICS)
+        one_row, unused = self._for_kernels(1.0), np.zeros(pair_solver.N_STATISTICS)
         for k, (i, j) in enumerate(zip(self.i.tolist(), self.j.tolist(), strict=True)):
             r, size = float(self.correlation[i, j]), self.scale[i] * self.scale[j]
             inner = min(max(r, -_PERFECT), _PERFECT)  # the moments have no limit at 1 that could be computed
             work = pair_solver.workspace((i, j), one_row, unused)
             _, information = pair_solver.evaluate(self.a[i], self.a[j], inner, work)
-            self.mean[k] = work[pair_model.MEAN]
+            self.mean[k] = work[pair_solver.MEAN]
             blind = information < _LEAST_INFORMATION
             through, norms = self.on_correlation[k], self.on_norms[k]
             if inner == r and not blind:
@@ -327,10 +304,22 @@ class Influences:
                 pair_solver.sampling_variance(self.a[i], self.a[j], 1.0, 1.0, 1.0, information, work)
                 through[:] = size * work[pair_solver.WEIGHTS : pair_solver.THROUGH + 2].sum(axis=0)
             norms[:3], norms[3:6] = size * r * self.influence[i, 1], size * r * self.influence[j, 1]
-            lower = np.tril(work[pair_model.V : pair_model.V + pair_model.N_STATISTICS])
+            lower = np.tril(work[pair_solver.V : pair_solver.V + pair_solver.N_STATISTICS])
             v = lower + np.tril(lower, -1).T
             self.second[k, 0] = np.inf if inner == r and blind else through @ v @ through
             self.second[k, 1], self.second[k, 2] = through @ v @ norms, norms @ v @ norms
+        self.rarest_pair = float(np.min(self.mean[:, 6], initial=float(np.min(self.share))))
+
+    def fewest_positives(self, rows: int) -> float:
+        """Expected rows above the floor of the rarest column; an error if it would probably not be seen at all."""
+        label, share = self._rarest
+        if rows * share < 1.0:
+            raise InvalidParameterError(
+                f"{label} is above its floor in one row of {1.0 / share:,.0f}, so that in {rows:,} rows it would"
+                " probably never be, and the learner would refuse it. Plan for more rows (a smaller error), or leave"
+                " the column out with model.marginal."
+            )
+        return rows * share
 
     def _for_kernels(self, n: float) -> pair_solver.Columns:
         return pair_solver.Columns(self.a, self.moments, self.influence, np.full(len(self.a), n))
@@ -398,7 +387,7 @@ class Influences:
         centred, effect = self._centred(powers), self._on_variance
         yield np.einsum("knd,dk->nd", centred, effect), self._variance_of(effect)
         share, variance, _ = self.at(n)
-        marginal = pair_model.N_MARGINAL
+        marginal = pair_solver.N_MARGINAL
         for start in range(0, len(self.i), _PAIRS_AT_ONCE):
             batch = slice(start, start + _PAIRS_AT_ONCE)
             i, j, mean = self.i[batch], self.j[batch], self.mean[batch]
@@ -406,7 +395,7 @@ class Influences:
             total = np.einsum("knp,pk->np", centred[:, :, i], effect[:, :3])
             total += np.einsum("knp,pk->np", centred[:, :, j], effect[:, 3:marginal])
             x, y = powers[:, :, i], powers[:, :, j]
-            for k, (p, q) in enumerate(zip(pair_model.JOINT_P, pair_model.JOINT_Q, strict=True), start=marginal):
+            for k, (p, q) in enumerate(zip(pair_solver.JOINT_P, pair_solver.JOINT_Q, strict=True), start=marginal):
                 total += effect[:, k] * (x[p] * y[q] - mean[:, k])
             yield np.sqrt(2.0) * total, 2.0 * variance[batch]
 

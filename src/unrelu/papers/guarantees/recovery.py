@@ -151,7 +151,17 @@ def least_probability(p: Density, gamma: float, nu: float) -> float:
     places = extremes(probability, breaks_of(p, -gamma, last, shift=nu))
     with np.errstate(all="ignore"):
         least = float(places[np.argmin(probability(places)[0])])
-    return min(_interval_probability(p, u, nu) for u in (-gamma, least, last))
+
+    def of_interval(u: float) -> float:
+        """From the nearer tail, or where that would lose digits by quadrature."""
+        below, above = float(p.cdf(u + nu)), float(p.sf(u))
+        found = below - float(p.cdf(u)) if below < above else above - float(p.sf(u + nu))
+        if found < 1e-4 * min(below, above):
+            found = float(integrate.quad(lambda x: p.pdf(u + x), 0.0, nu, epsabs=0.0, epsrel=1e-11)[0])
+        return min(max(found, 0.0), 1.0)
+
+    with np.errstate(all="ignore"):
+        return min(of_interval(u) for u in (-gamma, least, last))
 
 
 # --- Theorem 3 ----------------------------------------------------------------------------------
@@ -336,34 +346,16 @@ def _flattest_place(p: Density, gamma: float) -> tuple[float, str]:
         slope.append(np.where(np.abs(slopes) <= piece.slope_noise, 0.0, slopes))
         with np.errstate(divide="ignore"):
             log_value.append(piece.interpolant(t) + 2.0 * np.log(np.abs(slopes) / 2.0))
-    x, turn = np.concatenate(where), _first_turn(np.concatenate(where), np.concatenate(slope))
-    if turn is not None:
+    x, slopes, log_values = (np.concatenate(each) for each in (where, slope, log_value))
+    order = np.argsort(x, kind="stable")
+    changes = np.flatnonzero(np.diff(np.sign(slopes[order])))
+    if (slopes == 0.0).any() or changes.size:
+        flat = x[slopes == 0.0]
+        turn = float(flat[0] if flat.size else 0.5 * (x[order][changes[0]] + x[order][changes[0] + 1]))
         return 0.0, f"the density is flat or turns at x = {0.0 if abs(turn) < 1e-9 * gamma else turn:.4g}"
-    log_values = np.concatenate(log_value)
     with np.errstate(over="ignore"):
         least = float(np.exp(np.min(log_values)))
     return least, f"the density all but vanishes at x = {x[np.argmin(log_values)]:.4g}"
-
-
-def _first_turn(x: FloatArray, slope: FloatArray) -> float | None:
-    """Where the slope is 0 or first changes its sign, if anywhere."""
-    if (slope == 0.0).any():
-        return float(x[slope == 0.0][0])
-    order = np.argsort(x, kind="stable")
-    signs = np.sign(slope[order])
-    changes = np.flatnonzero(signs[1:] != signs[:-1])
-    return None if changes.size == 0 else float(0.5 * (x[order][changes[0]] + x[order][changes[0] + 1]))
-
-
-def _interval_probability(p: Density, start: float, length: float) -> float:
-    """P(start <= B <= start + length), from the nearer tail, or where that would lose digits by quadrature."""
-    with np.errstate(all="ignore"):
-        stop = start + length
-        below, above = float(p.cdf(stop)), float(p.sf(start))
-        probability = below - float(p.cdf(start)) if below < above else above - float(p.sf(stop))
-        if probability < 1e-4 * min(below, above):
-            probability = float(integrate.quad(lambda x: p.pdf(start + x), 0.0, length, epsabs=0.0, epsrel=1e-11)[0])
-    return min(max(probability, 0.0), 1.0)
 
 
 # --- the layer as a linear one ------------------------------------------------------------------
