@@ -15,7 +15,7 @@ from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, WeakRowsWar
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Shown
 from unrelu.passes.tiles import as_stored
-from unrelu.recovery.latent_methods import Layer, NonnegativePrior, RobustLatent
+from unrelu.recovery.latent_methods import NonnegativePrior, RobustLatent
 from unrelu.recovery.latent_rows import recover_rows
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_behind, inputs_near, inputs_of
@@ -92,9 +92,9 @@ class PeeledLayer:
 
         Up to nearly half of a row's outputs may be outliers. A row whose outputs do not determine its units gets NaN.
         """
-        rows, *layer = self._known(heights, level)
+        rows, weights, bias = self._known(heights, level)
         method = RobustLatent(NonnegativePrior())
-        found = recover_rows(Layer(*layer), rows, method, seed, watch, skip_bad_rows=True)
+        found = recover_rows(weights, bias, rows, method, seed, watch, skip_bad_rows=True)
         if found.faults:
             row, why = found.faults[0]
             warn(
