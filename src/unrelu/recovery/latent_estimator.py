@@ -15,17 +15,17 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray
-from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.estimators.prepare import checked_tolerance
 from unrelu.limits import floor_per_column
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.rows import Rows, all_values, as_rows
-from unrelu.recovery.latent_methods import LatentMethod, LatentResult, Layer, Prior, latent_method, names_of
-from unrelu.recovery.latent_rows import LatentReport, LatentRows, recover_rows, warn_of
+from unrelu.recovery.latent_methods import LatentMethod, LatentResult, Prior, latent_method, names_of
+from unrelu.recovery.latent_rows import LatentReport, LatentRows, recover_rows
 from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
 from unrelu.tables.prepared import Columns
-from unrelu.validation import generator
+from unrelu.validation import generator, row_labels, warn
 
 
 def recover_latent(
@@ -189,16 +189,18 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         generator(self.random_state)
         if (self.weights is None) != (self.bias is None):
             raise InvalidParameterError("weights and bias are one layer: give both, or neither and let fit learn it.")
-        if self.weights is None:
-            if X is None:
-                raise InvalidDataError("No layer to check: give weights and bias, or fit a table to learn them from.")
-            self._learn_layer(X)
-        else:
+        if self.weights is not None:
             self._check_layer()
+        elif X is None:
+            raise InvalidDataError("No layer to check: give weights and bias, or fit a table to learn them from.")
+        else:  # A and b behind clean outputs, up to the convention for C: mean 0 and covariance I
+            options = {name: getattr(self, name) for name in ("floor", "floor_tolerance", "random_state")}
+            learned = ReLUMatrixRecovery(self.n_components, **options).watched_by(self._watch).fit(X)
+            self.weights_, self.bias_ = np.ascontiguousarray(learned.components_.T), learned.bias_
+            self.n_features_in_ = learned.n_features_in_
         self._columns = self._own_columns()
-        layer = self._layer()
-        method.check(layer)
-        (d, k), (name, prior), n, missing = layer.weights.shape, names_of(method), 0, 0.0
+        method.check(self.weights_)
+        (d, k), (name, prior), n, missing = self.weights_.shape, names_of(method), 0, 0.0
         if X is not None:
             rows = self._whole(X, reset=True, smallest=1)
             if self.n_features_in_ != d:
@@ -208,13 +210,6 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
             self._columns = replace(self._columns, names=self._names())
         self.report_ = LatentReport(name, prior, n, d, k, 0.0, missing, None, (), ())
         return self
-
-    def _learn_layer(self, X: Any) -> None:
-        """A and b behind a table of clean outputs, up to the convention for C: mean 0 and covariance I."""
-        options = {"floor": self.floor, "floor_tolerance": self.floor_tolerance, "random_state": self.random_state}
-        learned = ReLUMatrixRecovery(self.n_components, **options).watched_by(self._watch).fit(X)
-        self.weights_, self.bias_ = learned.components_.T.copy(), learned.bias_
-        self.n_features_in_ = learned.n_features_in_
 
     def _check_layer(self) -> None:
         """Take over the layer that is given, if it is one."""
@@ -230,14 +225,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         for name, values in (("weights", weights), ("bias", bias)):
             if not np.isfinite(values).all():
                 raise InvalidParameterError(f"{name} must be finite, but holds NaN or infinite values.")
-        self.weights_, self.bias_, self.n_features_in_ = weights, bias, len(bias)
-
-    def _layer(self) -> Layer:
-        """As heights above the floor."""
-        return Layer(np.ascontiguousarray(self.weights_), self.bias_ - self._floors())
-
-    def _floors(self) -> FloatArray:
-        return self._columns.floor
+        self.weights_, self.bias_, self.n_features_in_ = np.ascontiguousarray(weights), bias, len(bias)
 
     def _own_columns(self) -> Columns:
         """The outputs of the layer, as the parameters have them."""
@@ -265,7 +253,8 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         k = fitted.weights_.shape[1]
         if latent.ndim != 2 or latent.shape[1] != k:
             raise InvalidDataError(f"Latent vectors of this layer have {k} entries; got shape {latent.shape}.")
-        return fitted._layer().output(latent) + fitted._floors()
+        floor = fitted._columns.floor
+        return np.maximum(latent @ fitted.weights_.T + (fitted.bias_ - floor), 0.0) + floor
 
     def recover(self, V: Table, skip_bad_rows: bool = False) -> list[LatentResult | None]:
         """Everything about each row of V, an array, a data frame or rows read in blocks: one result per row.
@@ -284,20 +273,26 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         >>> rows.results()[1] is None, rows.report.bad_rows[0][1][:21]
         (True, 'has no positive entry')
         """
-        return self._fitted()._recovered(V, skip_bad_rows)
-
-    def _recovered(self, V: Any, skip_bad_rows: bool) -> LatentRows:
-        layer, method, floor = self._layer(), latent_method(self.method, self.prior), self._floors()
-        named = isinstance(as_rows(V), Rows) or (self._names() is not None and hasattr(V, "columns"))
-        table = _numbers("V", all_values(self._whole(V, reset=False, smallest=1)) if named else V)
-        if table.ndim != 2 or table.shape[1] != len(layer.bias) or len(table) == 0:
+        fitted = self._fitted()
+        weights, bias, floor = fitted.weights_, fitted.bias_, fitted._columns.floor
+        named = isinstance(as_rows(V), Rows) or (fitted._names() is not None and hasattr(V, "columns"))
+        table = _numbers("V", all_values(fitted._whole(V, reset=False, smallest=1)) if named else V)
+        if table.ndim != 2 or table.shape[1] != len(bias) or len(table) == 0:
             raise InvalidDataError(
-                f"Outputs of this layer have {len(layer.bias)} entries; got an array of shape {table.shape}."
+                f"Outputs of this layer have {len(bias)} entries; got an array of shape {table.shape}."
             )
         heights = table - floor
-        heights[np.abs(heights) <= self._columns.tolerance] = 0.0
-        rows = recover_rows(layer, heights, method, self._seed(), self._watch, skip_bad_rows)
-        warn_of(rows)
+        heights[np.abs(heights) <= fitted._columns.tolerance] = 0.0
+        method = latent_method(self.method, self.prior)
+        rows = recover_rows(weights, bias - floor, heights, method, self._seed(), self._watch, skip_bad_rows)
+        if rows.ambiguous.any():
+            numbers = np.flatnonzero(rows.ambiguous).tolist()
+            which = "v" if len(table) == 1 else row_labels(numbers)
+            warn(
+                f"Two latent vectors explain {which} about equally well: the result has both, as latent and rival.",
+                AmbiguousOptimumWarning,
+                rows=numbers,
+            )
         return replace(rows, clean=rows.clean + floor)
 
     def __sklearn_is_fitted__(self) -> bool:

@@ -83,19 +83,6 @@ class LatentResult:
     rival: FloatArray | None
 
 
-@dataclass(frozen=True)
-class Layer:
-    """A layer x = ReLU(A c + b): ``weights`` A (d x k) and ``bias`` b (d)."""
-
-    weights: FloatArray
-    bias: FloatArray
-
-    def output(self, latent: FloatArray) -> FloatArray:
-        """ReLU(A c + b) of one latent vector, or of rows of them."""
-        clean: FloatArray = np.maximum(latent @ self.weights.T + self.bias, 0.0)
-        return clean
-
-
 # --- what is known of c beforehand ----------------------------------------------------------------
 # ``penalty`` is (ridge, sparsity, 1 if nonnegative); a ``proper`` prior determines c even where v does not.
 
@@ -214,9 +201,9 @@ class RobustLatent:
         if self.noise_scale is not None:
             check_positive("noise_scale", self.noise_scale)
 
-    def check(self, layer: Layer) -> None:
+    def check(self, weights: FloatArray) -> None:
         """Refuse layers that it cannot invert."""
-        d, k = layer.weights.shape
+        d, k = weights.shape
         if self.prior.proper:
             return
         if d < k:
@@ -224,20 +211,20 @@ class RobustLatent:
                 f"weights has fewer rows ({d}) than columns ({k}): that many latent numbers cannot be told from so few"
                 " outputs. Give a prior, such as prior='gaussian'."
             )
-        rank = int(np.linalg.matrix_rank(layer.weights))
+        rank = int(np.linalg.matrix_rank(weights))
         if rank < k:
             raise InvalidParameterError(
                 f"weights has rank {rank}, less than its {k} columns: latent vectors that differ give the same output."
                 " Drop dependent columns, or give a prior, such as prior='gaussian'."
             )
 
-    def least_entries(self, layer: Layer) -> int:
-        """How many entries above the floor a v must have."""
-        return 1 if self.prior.proper else layer.weights.shape[1]
+    def least_entries(self, k: int) -> int:
+        """How many entries above the floor a v must have, to determine k latent numbers."""
+        return 1 if self.prior.proper else k
 
-    def recover(self, layer: Layer, v: FloatArray, seed: int) -> LatentResult:
+    def recover(self, weights: FloatArray, bias: FloatArray, v: FloatArray, seed: int) -> LatentResult:
         seen = ~np.isnan(v)
-        A, b, known = np.ascontiguousarray(layer.weights[seen]), layer.bias[seen], v[seen]
+        A, b, known = np.ascontiguousarray(weights[seen]), bias[seen], v[seen]
         penalty = self.prior.penalty
         if self.noise_scale is None:
             scale, best, other = _found_with_scale(A, b, known, penalty, seed)
@@ -252,7 +239,7 @@ class RobustLatent:
         c, agree, scale, covariance = self._least_squares(A, b, known, c, scale)
         inliers = np.zeros(len(v), dtype=bool)
         inliers[seen] = agree
-        clean = layer.output(c)
+        clean = np.maximum(c @ weights.T + bias, 0.0)
         outliers = np.where(np.isnan(v), np.nan, np.where(inliers, 0.0, v - clean))
         rival = None
         if rival_objective - objective < _UNSURE:  # and it differs by more than the errors of c
@@ -384,33 +371,31 @@ class LatentLasso:
         if not (isinstance(self.noise_bound, Real) and 0.0 <= float(self.noise_bound) < math.inf):
             raise InvalidParameterError(f"noise_bound must be a finite number of 0 or more, got {self.noise_bound!r}.")
 
-    def check(self, layer: Layer) -> None:
-        RobustLatent().check(layer)
+    def check(self, weights: FloatArray) -> None:
+        RobustLatent().check(weights)
 
-    def least_entries(self, layer: Layer) -> int:  # noqa: ARG002 - it does not depend on the layer
+    def least_entries(self, k: int) -> int:  # noqa: ARG002 - missing ones are told by the rank of the others
         return 1
 
-    def recover(self, layer: Layer, v: FloatArray, seed: int) -> LatentResult:  # noqa: ARG002 - nothing is drawn
+    def recover(self, weights: FloatArray, bias: FloatArray, v: FloatArray, seed: int) -> LatentResult:  # noqa: ARG002
         seen = ~np.isnan(v)
-        weights, bias = layer.weights[seen], layer.bias[seen]
-        slope = mean_slope(bias, self.norm)
-        if np.linalg.matrix_rank(weights) < weights.shape[1]:
-            raise InvalidDataError(
-                f"The {seen.sum()} entries that are seen do not determine {weights.shape[1]} numbers."
-            )
+        A, b = weights[seen], bias[seen]
+        slope = mean_slope(b, self.norm)
+        if np.linalg.matrix_rank(A) < A.shape[1]:
+            raise InvalidDataError(f"The {seen.sum()} entries that are seen do not determine {A.shape[1]} numbers.")
         if slope < _OFF:
             raise InvalidDataError("The layer is off nearly everywhere: its outputs say nothing of c to a linear fit.")
-        penalty = self.penalty or penalty_rule(bias, self.norm, self.noise_bound)
-        c, e, intercept = solve_lasso(weights, v[seen], penalty, self.intercept)
+        penalty = self.penalty or penalty_rule(b, self.norm, self.noise_bound)
+        c, e, intercept = solve_lasso(A, v[seen], penalty, self.intercept)
         latent = c / slope
+        clean = np.maximum(latent @ weights.T + bias, 0.0)
         outliers = np.full(len(v), np.nan)
         outliers[seen] = e
-        left = (v[seen] - weights @ c - intercept)[e == 0.0]
+        left = (v[seen] - A @ c - intercept)[e == 0.0]
         scale = float(np.sqrt((left**2).mean())) if len(left) else math.nan
-        gram = weights[e == 0.0].T @ weights[e == 0.0]
+        gram = A[e == 0.0].T @ A[e == 0.0]
         covariance = np.asarray((scale / slope) ** 2 * np.linalg.pinv(gram, hermitian=True))
-        inliers = seen & (outliers == 0.0)
-        return LatentResult(latent, layer.output(latent), outliers, inliers, scale, covariance, True, None)
+        return LatentResult(latent, clean, outliers, seen & (outliers == 0.0), scale, covariance, True, None)
 
 
 def mean_slope(b: FloatArray, norm: float) -> float:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
-from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, InvalidParameterError
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.notebook import Shown
 from unrelu.passes.engine import available_cores, map_in_threads, one_blas_thread
-from unrelu.recovery.latent_methods import LatentMethod, LatentResult, Layer, names_of
-from unrelu.validation import row_label, row_labels, warn
+from unrelu.recovery.latent_methods import LatentMethod, LatentResult, names_of
+from unrelu.validation import row_label
 
 _STAGE = "Recovering rows"
 _RANGE = 1e60  # of values whose quotients' squares are safe
@@ -103,23 +103,16 @@ class LatentRows(Shown):
     def results(self) -> list[LatentResult | None]:
         """One result for each row; None where there is none."""
         found: list[LatentResult | None] = [None] * len(self.latent)
+        arrays = self.latent, self.clean, self.outliers, self.inliers, self.noise_scale.tolist(), self.covariance
         for row in np.flatnonzero(self.done).tolist():
-            sure = not self.ambiguous[row]
-            found[row] = LatentResult(
-                self.latent[row],
-                self.clean[row],
-                self.outliers[row],
-                self.inliers[row],
-                float(self.noise_scale[row]),
-                self.covariance[row],
-                sure,
-                None if sure else self.rivals[row],
-            )
+            rival = self.rivals[row] if self.ambiguous[row] else None
+            found[row] = LatentResult(*(each[row] for each in arrays), rival is None, rival)
         return found
 
 
 def recover_rows(
-    layer: Layer,
+    weights: FloatArray,
+    bias: FloatArray,
     rows: FloatArray,
     method: LatentMethod,
     seed: int = 0,
@@ -131,19 +124,19 @@ def recover_rows(
     Rows that can be seen to be useless are looked for first. Those from which nothing can be recovered raise
     InvalidDataError, or are left empty with ``skip_bad_rows`` if there are others.
     """
-    if layer.weights.any() and not _in_range(max(np.abs(layer.weights).max(), np.abs(layer.bias).max())):
+    if weights.any() and not _in_range(max(np.abs(weights).max(), np.abs(bias).max())):
         raise InvalidParameterError(f"The layer {_OUT_OF_RANGE} layer and outputs.")
-    n, (d, k) = len(rows), layer.weights.shape
+    n, (d, k) = len(rows), weights.shape
     latent, clean, outliers, noise, covariance, rivals = (
         np.full((n, *shape), np.nan) for shape in [(k,), (d,), (d,), (), (k, k), (k,)]
     )
     inliers = np.zeros((n, d), dtype=bool)
-    faults = _faults(rows, k, method.least_entries(layer))
+    faults = _faults(rows, k, method.least_entries(k))
     _refuse(faults, n, n, skip_bad_rows)
 
     def at(row: int) -> LatentResult | str:
         try:
-            return method.recover(layer, rows[row], seed)
+            return method.recover(weights, bias, rows[row], seed)
         except InvalidDataError as error:
             return f"is not determined. {error}"
 
@@ -166,18 +159,6 @@ def recover_rows(
         watch(Step(_STAGE, last, n))
     bad, names = tuple(sorted(faults.items())), names_of(method)
     return LatentRows(latent, clean, outliers, inliers, noise, covariance, rivals, bad, *names)
-
-
-def warn_of(found: LatentRows) -> None:
-    """Warn of rows that two latent vectors explain."""
-    if found.ambiguous.any():
-        numbers = np.flatnonzero(found.ambiguous).tolist()
-        rows = "v" if len(found.latent) == 1 else row_labels(numbers)
-        warn(
-            f"Two latent vectors explain {rows} about equally well: the result has both, as latent and rival.",
-            AmbiguousOptimumWarning,
-            rows=numbers,
-        )
 
 
 def _faults(rows: FloatArray, k: int, needed: int) -> dict[int, str]:

@@ -6,6 +6,7 @@ The mathematics is in :mod:`unrelu.recovery`.
 from __future__ import annotations
 
 from dataclasses import replace
+from numbers import Integral
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -21,12 +22,12 @@ from unrelu.estimators.prepare import read
 from unrelu.passes.tiles import as_stored
 from unrelu.recovery.matrix.descent import MatrixMethod, matrix_method
 from unrelu.recovery.matrix.factors import GAUGES, Cells, check_stored
-from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, lifted_cells, recover_matrix, warn_of
+from unrelu.recovery.matrix.matrix import MatrixFit, lifted_cells, recover_matrix, warn_of
 from unrelu.recovery.matrix.state import recover_kept
 from unrelu.shapes import from_latent
 from unrelu.storage import FilePath
 from unrelu.tables import SparseSamples
-from unrelu.validation import check_choice
+from unrelu.validation import check_choice, check_count, check_positive
 
 
 class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FloorEstimator):
@@ -170,18 +171,23 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         >>> then.report_.resumed == (3, first.report_.residual), then.report_.converged
         (True, True)
         """
-        before = self._fit if self.warm_start else None
+        start = self._fit.factors if self.warm_start and self._fit is not None else None
         self._fit = None
         self._forget()
-        request = MatrixRequest(self.n_components, matrix_method(self.method), self.gauge, self.tol, self.max_iter)
+        method, k = matrix_method(self.method), self.n_components
+        check_choice("gauge", self.gauge, GAUGES)
+        check_positive("tol", self.tol)
+        check_count("max_iter", self.max_iter)
+        if not (isinstance(k, str) and k == "auto") and (isinstance(k, bool) or not isinstance(k, Integral)):
+            raise InvalidParameterError(f"n_components must be a whole number or 'auto', got {k!r}.")
         cells = self._cells(X, reset=True)
-        assumptions, seed = self._assumptions(), self._seed()
+        assumed, seed = self._assumptions(), self._seed()
+        request: dict[str, Any] = {"tolerance": float(self.tol), "max_iterations": int(self.max_iter), "seed": seed}
         if state is None:
-            start = None if before is None else before.factors
-            fit = recover_matrix(cells, request, seed, start, self._watch)
+            fit = recover_matrix(cells, k, method, self.gauge, start=start, watch=self._watch, **request)
         else:
-            facts = {"floor": assumptions.floor, "floor_tolerance": assumptions.floor_tolerance}
-            fit = recover_kept(state, cells, request, seed, self._watch, **facts)
+            facts = {"floor": assumed.floor, "floor_tolerance": assumed.floor_tolerance}
+            fit = recover_kept(state, facts, cells, k, method, self.gauge, watch=self._watch, **request)
         self._fit, self._lifted = fit, lifted_cells(cells, fit.factors)
         self._solve("report_")
         warn_of(fit, self._names())

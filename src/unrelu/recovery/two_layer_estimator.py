@@ -22,9 +22,8 @@ from unrelu.estimators.prepare import check_cell_limits, learn_columns, read, sc
 from unrelu.limits import refuse_none
 from unrelu.methods import Method, method_named
 from unrelu.passes.rows import all_values
-from unrelu.passes.tiles import as_stored
 from unrelu.recovery.layers.decoding import ROUNDING
-from unrelu.recovery.layers.peeled import Outputs, Peeled
+from unrelu.recovery.layers.peeled import Peeled, heights_of
 from unrelu.recovery.layers.peeling import peel_layers
 from unrelu.recovery.layers.two_layers import TwoLayers, learn_two_layers
 from unrelu.tables.prepared import Columns
@@ -32,22 +31,7 @@ from unrelu.validation import RandomState, check_choice, check_positive, label_c
 
 _NAMES = ("facets", "separable")
 _OF_INPUTS = ("input_weights_", "input_bias_", "n_inputs_", "input_choice_")
-_SINGLE, _DOUBLE = 1e-6, 1e-8  # errors of T, of its root mean square, that rounding explains
-
-
-def outputs_of(values: Any, columns: Columns) -> Outputs:
-    """Whole rows as heights above the floor."""
-    missing = np.asarray(np.isnan(values).any(axis=0))
-    if missing.any():
-        raise InvalidDataError(
-            f"X holds NaN in {label_columns(missing, columns.names)}: layers are found from whole rows. Leave such"
-            " rows out, or the columns."
-        )
-    assumptions = columns.assumptions
-    level = as_stored(np.array(assumptions.censoring), values)
-    heights = np.maximum(values.astype(np.float64) - level, 0.0)
-    rounding = _SINGLE if values.dtype in (np.float32, np.float16) else _DOUBLE
-    return Outputs(heights, level, np.array(assumptions.floor), columns.names, rounding)
+_SINGLE = 1e-6  # errors of rows in single precision, of their root mean square, that rounding explains
 
 
 class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FloorEstimator):
@@ -148,55 +132,38 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         """Learn A, a and the distribution of the hidden layer from rows of X."""
         self._learned = None
         self._forget()
-        self._check_parameters()
-        self._learned = self._two_layers(X) if self.floor is None else self._peeled(X)
-        self._solve("report_")
-        return self
-
-    def _check_parameters(self) -> None:
         check_choice("method", self.method, _NAMES)
-        method_named(self.hidden_method)
+        separable, law_by = self.method == "separable", method_named(self.hidden_method)
         if not isinstance(self.output_bias, bool | np.bool_):
             raise InvalidParameterError(f"output_bias must be True or False, got {self.output_bias!r}.")
-        checked_inputs(self.n_inputs)
-        checked_seconds(self.max_seconds)
-        if self.method == "separable" and self.n_inputs is not None:
+        limits = checked_inputs(self.n_inputs), checked_seconds(self.max_seconds)
+        if separable and self.n_inputs is not None:
             raise InvalidParameterError("method='separable' finds no inputs: use method='facets', or n_inputs=None.")
-        if self.method == "separable" and self.output_bias:
+        if separable and self.output_bias:
             raise InvalidParameterError("method='separable' finds no output bias: use method='facets'.")
-        if self.method == "separable" and self.floor is not None:
+        if separable and self.floor is not None:
             raise InvalidParameterError("method='separable' undoes no rectifier: use method='facets', or floor=None.")
-
-    def _two_layers(self, X: Any) -> TwoLayers:
+        if self.floor is not None:
+            values, width = self._floats(X, reset=True), checked_width("n_hidden", self.n_hidden)
+            peeled = peel_layers(values, self._columns, [width], *limits, law_by, self._seed(), self._watch)
+            # Units and inputs are as large as the table, and transform finds them again.
+            self._learned = replace(peeled, hidden=peeled.hidden[:0], inputs=None)
+            self._solve("report_")
+            return self
         values = all_values(self._whole(X, reset=True))
         none = np.full(self.n_features_in_, np.inf)
         self._columns = Columns(-none, none, self._names())
         table = _complete(values, self._names())
-        if self.method == "separable" and (table < 0.0).any():
+        if separable and (table < 0.0).any():
             raise InvalidDataError(
                 "method='separable' needs weights and rows that are not negative, but the table has negative values."
                 " Use method='facets'."
             )
-        return learn_two_layers(
-            table,
-            self.n_hidden,
-            self.method,
-            output_bias=bool(self.output_bias),
-            hidden_method=method_named(self.hidden_method),
-            rounding=_SINGLE if values.dtype in (np.float32, np.float16) else ROUNDING,
-            n_inputs=checked_inputs(self.n_inputs),
-            max_seconds=checked_seconds(self.max_seconds),
-            seed=self._seed(),
-            watch=self._watch,
-        )
-
-    def _peeled(self, X: Any) -> Peeled:
-        outputs = outputs_of(self._floats(X, reset=True), self._columns)
-        width, method = checked_width("n_hidden", self.n_hidden), method_named(self.hidden_method)
-        limits = checked_inputs(self.n_inputs), checked_seconds(self.max_seconds)
-        peeled = peel_layers(outputs, [width], *limits, method, self._seed(), self._watch)
-        # Units and inputs are as large as the table, and transform finds them again.
-        return replace(peeled, hidden=peeled.hidden[:0], inputs=None)
+        rounding = _SINGLE if values.dtype in (np.float32, np.float16) else ROUNDING
+        how = (self.n_hidden, self.method, bool(self.output_bias), law_by, rounding, *limits)
+        self._learned = learn_two_layers(table, *how, self._seed(), self._watch)
+        self._solve("report_")
+        return self
 
     # --- what was learned -------------------------------------------------------------------------
 
@@ -245,13 +212,11 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
             return self.hidden_units(X)
         if not isinstance(learned, Peeled):
             return learned.inner.inputs(self.hidden_units(X))
-        return learned.layers[0].inputs_behind(self._outputs(X).heights, learned.inner)
+        heights, _ = heights_of(self._floats(X, reset=False, smallest=1), self._columns)
+        return learned.layers[0].inputs_behind(heights, learned.inner)
 
     def _table_of(self, X: Table) -> FloatArray:
         return _complete(all_values(self._whole(X, reset=False, smallest=1)), self._names())
-
-    def _outputs(self, X: Table) -> Outputs:
-        return outputs_of(self._floats(X, reset=False, smallest=1), self._columns)
 
     def hidden_units(self, X: Table) -> FloatArray:
         """Hidden units of rows, 0 where a unit is off.
@@ -262,7 +227,8 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         learned = self._result()
         if not isinstance(learned, Peeled):
             return learned.layer.hidden(self._table_of(X))
-        return learned.layers[0].units_of(self._outputs(X), self._seed(), self._watch)
+        heights, level = heights_of(self._floats(X, reset=False, smallest=1), self._columns)
+        return learned.layers[0].units_of(heights, level, self._seed(), self._watch)
 
     def inverse_transform(self, H: ArrayLike) -> FloatArray:
         """Rows of inputs, where they are known, else of hidden units; NaN for outputs that are not determined."""
@@ -371,22 +337,18 @@ def peel(
     >>> bool(layer.column_identifiable.all()), bool(np.allclose(cosines.max(axis=0), 1.0))
     (True, True)
     """
-    plan, method = _checked_widths(widths), method_named(hidden_method)
+    if isinstance(widths, str | Integral) or not isinstance(widths, Sequence | np.ndarray) or len(widths) == 0:
+        raise InvalidParameterError(
+            f"widths must be a list with one number per layer, such as [8], got {widths!r}.", parameter="widths"
+        )
+    plan, law_by = [checked_width("Every width", width) for width in widths], method_named(hidden_method)
     limits = checked_inputs(n_inputs), checked_seconds(max_seconds)
     rows = read(X, smallest=2, whole=unwatched)
     check_cell_limits(rows, False, floor_tolerance, InvalidDataError)
     columns = learn_columns(rows, floor, None, floor_tolerance, unwatched, who="peel")
     refuse_none(columns.floor, columns.names)
-    outputs = outputs_of(screened_floats(rows, columns), columns)
-    return peel_layers(outputs, plan, *limits, method, seed_from(random_state), watch)
-
-
-def _checked_widths(widths: Sequence[int | str]) -> list[int | str]:
-    if isinstance(widths, str | Integral) or not isinstance(widths, Sequence | np.ndarray) or len(widths) == 0:
-        raise InvalidParameterError(
-            f"widths must be a list with one number per layer, such as [8], got {widths!r}.", parameter="widths"
-        )
-    return [checked_width("Every width", width) for width in widths]
+    values, seed = screened_floats(rows, columns), seed_from(random_state)
+    return peel_layers(values, columns, plan, *limits, law_by, seed, watch)
 
 
 def checked_width(name: str, width: int | str) -> int | str:

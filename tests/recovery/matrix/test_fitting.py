@@ -6,7 +6,7 @@ import pytest
 from unrelu.metrics import subspace_distance
 from unrelu.recovery.matrix.descent import CensoredALS, Task, TobitEM
 from unrelu.recovery.matrix.factors import Cells, Factors, find_core
-from unrelu.recovery.matrix.matrix import fit_task
+from unrelu.recovery.matrix.matrix import recover_matrix
 
 SHAPES = [(0, 200, 30, 2), (1, 300, 40, 3), (2, 400, 60, 5), (3, 200, 60, 4), (4, 300, 30, 5)]
 
@@ -17,7 +17,7 @@ def truth(seed, n, d, k, bias=0.5):
 
 
 def recover(X, rank, gauge="centered", method=None, **options):
-    return fit_task(Task(Cells(X), rank, gauge != "zero", **options), method or CensoredALS(), gauge)
+    return recover_matrix(Cells(X), rank, method, gauge, **options)
 
 
 def identified(fit):

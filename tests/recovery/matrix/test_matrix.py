@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+import unrelu
 from unrelu.errors import InvalidDataError, InvalidParameterError, RankDeficientWarning, WeakRowsWarning
 from unrelu.recovery.matrix.descent import TobitEM
 from unrelu.recovery.matrix.factors import Cells
-from unrelu.recovery.matrix.matrix import MatrixFit, MatrixRequest, recover_matrix, warn_of
+from unrelu.recovery.matrix.matrix import MatrixFit, recover_matrix, warn_of
 
 
 def table(n=200, d=30, k=3, lift=0.0, seed=12):
@@ -18,11 +19,11 @@ def table(n=200, d=30, k=3, lift=0.0, seed=12):
 def test_the_number_of_components_is_chosen_then_fitted():
     T, cells = table()
     heard = []
-    fit = recover_matrix(cells, MatrixRequest(), seed=3, watch=heard.append)
+    fit = recover_matrix(cells, seed=3, watch=heard.append)
     assert fit.report.n_components == fit.factors.rank == 3
     assert fit.report.converged
     ok = np.ix_(fit.conditions.row_identifiable, fit.conditions.column_identifiable)
-    np.testing.assert_allclose(fit.hidden()[ok], T[ok], atol=1e-8)
+    np.testing.assert_allclose(fit.factors.matrix()[ok], T[ok], atol=1e-8)
     choosing = [step for step in heard if step.stage == "Choosing the number of components"]
     chosen = [step.state for step in choosing if step.state is not None]
     assert tuple(chosen) == fit.report.component_errors
@@ -39,7 +40,7 @@ def test_reports_count_cells():
     _, cells = table()
     X = cells.values.copy()
     X[6], X[3:, 7], X[::9, 4] = 0.0, 0.0, np.nan
-    report = recover_matrix(Cells(X), MatrixRequest(3)).report
+    report = recover_matrix(Cells(X), 3).report
     assert report.share_missing == pytest.approx(np.isnan(X).mean())
     assert report.share_floored == pytest.approx((X == 0.0).sum() / np.isfinite(X).sum())
     assert (report.weak_columns, report.weak_rows) == ((7,), 1)
@@ -50,12 +51,12 @@ def test_reports_count_cells():
 
 def test_a_start_of_other_shapes_is_not_used():
     _, cells = table()
-    first = recover_matrix(cells, MatrixRequest(3))
-    assert recover_matrix(cells, MatrixRequest(3), start=first.factors).report.iterations == 1
+    first = recover_matrix(cells, 3)
+    assert recover_matrix(cells, 3, start=first.factors).report.iterations == 1
     _, fewer = table(n=150)
-    for start in (first.factors, recover_matrix(fewer, MatrixRequest(2)).factors):
-        again = recover_matrix(fewer, MatrixRequest(3), start=start)
-        assert again.report == recover_matrix(fewer, MatrixRequest(3)).report
+    for start in (first.factors, recover_matrix(fewer, 2).factors):
+        again = recover_matrix(fewer, 3, start=start)
+        assert again.report == recover_matrix(fewer, 3).report
 
 
 def test_what_a_watch_raises_ends_the_work():
@@ -63,40 +64,40 @@ def test_what_a_watch_raises_ends_the_work():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        recover_matrix(table()[1], MatrixRequest(3), watch=stop)
+        recover_matrix(table()[1], 3, watch=stop)
 
 
 @pytest.mark.parametrize(
     ("request_of", "message"),
     [
-        (lambda: MatrixRequest("many"), "n_components must be a whole number or 'auto', got 'many'"),
-        (lambda: MatrixRequest(True), "n_components must be a whole number"),
-        (lambda: MatrixRequest(0), "n_components must be at least 1, got 0"),
-        (lambda: MatrixRequest(30), "n_components=30 is not below both n_samples = 200 and n_features = 30"),
-        (lambda: MatrixRequest(3, gauge="middle"), "Unknown gauge 'middle'"),
-        (lambda: MatrixRequest(3, tolerance=0.0), "tol must be a finite number above 0"),
-        (lambda: MatrixRequest(3, max_iterations=0), "max_iter must be a whole number of at least 1"),
+        ({"n_components": "many"}, "n_components must be a whole number or 'auto', got 'many'"),
+        ({"n_components": True}, "n_components must be a whole number"),
+        ({"n_components": 0}, "n_components must be at least 1, got 0"),
+        ({"n_components": 30}, "n_components=30 is not below both n_samples = 200 and n_features = 30"),
+        ({"n_components": 3, "gauge": "middle"}, "Unknown gauge 'middle'"),
+        ({"n_components": 3, "tol": 0.0}, "tol must be a finite number above 0"),
+        ({"n_components": 3, "max_iter": 0}, "max_iter must be a whole number of at least 1"),
     ],
 )
 def test_bad_requests(request_of, message):
     with pytest.raises(InvalidParameterError, match=message):
-        recover_matrix(table()[1], request_of())
+        unrelu.ReLUMatrixRecovery(**request_of).fit(table()[1].values)
 
 
 @pytest.mark.filterwarnings("error")
 def test_it_warns_of_nothing_by_itself():
     X = table(k=2, lift=20.0)[0].copy()
     X[0] = np.nan
-    fit = recover_matrix(Cells(X), MatrixRequest(3))
+    fit = recover_matrix(Cells(X), 3)
     with pytest.warns(WeakRowsWarning, match="1 of 200 rows"), pytest.warns(RankDeficientWarning, match="1 of 3"):
         warn_of(fit, None)
 
 
 def test_parts_of_different_fits_do_not_make_one():
-    fit = recover_matrix(table()[1], MatrixRequest(3))
-    other = recover_matrix(table(n=150)[1], MatrixRequest(3))
-    noisy = recover_matrix(table()[1], MatrixRequest(3, TobitEM()))
-    fewer = recover_matrix(table()[1], MatrixRequest(2))
+    fit = recover_matrix(table()[1], 3)
+    other = recover_matrix(table(n=150)[1], 3)
+    noisy = recover_matrix(table()[1], 3, TobitEM())
+    fewer = recover_matrix(table()[1], 2)
     for name, part in [
         ("conditions", other.conditions),
         ("report", other.report),

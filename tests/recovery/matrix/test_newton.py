@@ -50,13 +50,13 @@ def test_start_knows_the_objective_and_its_gradient(sigma, bias, ridge):
 
     slope = reference.difference_quotient(of_columns, factors.extended)
     np.testing.assert_allclose(state.gradient, -slope, atol=2e-6)
-    point = descent._evaluate(descent.start(factors))
+    of_each, gradient, _, _ = descent._evaluate(descent.start(factors))
 
     def of_rows(latent):
         return objective(X, Factors(latent, factors.loadings, factors.bias), ridge, sigma)
 
-    np.testing.assert_allclose(point.gradient, -reference.difference_quotient(of_rows, factors.latent), atol=2e-6)
-    assert point.objective.sum() + 0.5 * ridge * np.sum(factors.loadings**2) == pytest.approx(state.objective)
+    np.testing.assert_allclose(gradient, -reference.difference_quotient(of_rows, factors.latent), atol=2e-6)
+    assert of_each.sum() + 0.5 * ridge * np.sum(factors.loadings**2) == pytest.approx(state.objective)
 
 
 @LOSSES
@@ -158,7 +158,7 @@ def test_products_with_the_gauss_newton_matrix(sigma, bias):
     ridge, k = 0.3, 2
     width = k + int(bias)
     descent = Descent(Cells(X), sigma or 0.0, ridge)
-    point = descent._evaluate(descent.start(factors))
+    weights_kept = descent._evaluate(descent.start(factors))[3]
     at = np.concatenate([factors.latent.ravel(), factors.extended.ravel()])
 
     def matrix_of(parameters):
@@ -172,7 +172,7 @@ def test_products_with_the_gauss_newton_matrix(sigma, bias):
     direction = np.random.default_rng(0).standard_normal(len(at))
     wanted = jacobian.T @ (weights * (jacobian @ direction)) + penalty * direction
     parts = [direction[: 9 * k].reshape(9, k), direction[9 * k :].reshape(5, width)]
-    got = descent._hessian(factors, point.weights, parts)
+    got = descent._hessian(factors, weights_kept, parts)
     np.testing.assert_allclose(np.concatenate([part.ravel() for part in got]), wanted, atol=1e-6)
 
 
@@ -180,10 +180,10 @@ def test_the_direction_solves_the_gauss_newton_system():
     X, factors = problem(7, n=30, d=8)
     descent = Descent(Cells(X), ridge=0.5)
     state = descent.start(factors)
-    rows, columns = descent._direction(state, descent._evaluate(state), 1e-10, 40)
-    fresh = descent._evaluate(state)  # conjugate gradients use up the gradient
-    image = descent._hessian(factors, fresh.weights, [rows, columns])
-    np.testing.assert_allclose(image[0], fresh.gradient, atol=1e-4)
+    rows, columns = descent._direction(state, *descent._evaluate(state)[1:], 1e-10, 40)
+    _, row_gradient, _, weights = descent._evaluate(state)  # conjugate gradients use up the gradient
+    image = descent._hessian(factors, weights, [rows, columns])
+    np.testing.assert_allclose(image[0], row_gradient, atol=1e-4)
     gradient = state.gradient.copy()
     gradient[:, :2] -= 0.5 * factors.loadings
     np.testing.assert_allclose(image[1], gradient, atol=1e-4)

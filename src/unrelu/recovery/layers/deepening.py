@@ -42,7 +42,7 @@ from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, inputs_of
 from unrelu.recovery.layers.planes import PlaneSearch, descend
 from unrelu.recovery.layers.widening import Search, decode_widening, described, layer_of
 from unrelu.recovery.matrix.factors import Cells, Factors
-from unrelu.recovery.matrix.matrix import MatrixRequest, recover_matrix
+from unrelu.recovery.matrix.matrix import recover_matrix
 
 _TOGETHER = 12  # starts between two looks at what was found
 _STARTS, _IDLE = 10, 6  # a unit, and looks in a row without a new plane, that end the search for planes
@@ -374,9 +374,9 @@ def polished(values: FloatArray, chart: Chart) -> Chart:
     table = values[np.ix_(chart.rows[part], units)]
     size = np.sqrt(np.nansum(table**2, axis=0) / np.maximum((table > 0.0).sum(axis=0), 1))
     start = Factors(chart.z[part], maps[units, :-1] / size[:, None], maps[units, -1] / size)
-    request = MatrixRequest(k, tolerance=1e-13, max_iterations=15)
+    cells = Cells(np.ascontiguousarray(table / size))
     try:
-        fit = recover_matrix(Cells(np.ascontiguousarray(table / size)), request, start=start)
+        fit = recover_matrix(cells, k, tolerance=1e-13, max_iterations=15, start=start)
     except InvalidDataError:
         return chart
     better, sure = np.full_like(maps, np.nan), fit.conditions.column_identifiable

@@ -21,7 +21,7 @@ from unrelu.errors import DependentDrawsWarning, InvalidDataError, InvalidParame
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import map_in_threads, one_blas_thread
 from unrelu.recovery.matrix.factors import Cells, singular_start
-from unrelu.recovery.matrix.matrix import MatrixRequest, recover_matrix
+from unrelu.recovery.matrix.matrix import recover_matrix
 from unrelu.validation import RandomState, generator, integer
 
 U = TypeVar("U")
@@ -141,7 +141,7 @@ def fit_inputs(heights: FloatArray, noise: FloatArray, q: int, rng: np.random.Ge
     relative = float(np.sqrt(((noise[units] / scale) ** 2).mean() / (table**2).mean()))
     cells = Cells(table)
     try:
-        fit = recover_matrix(cells, MatrixRequest(q, max_iterations=60), start=singular_start(cells, q, True))
+        fit = recover_matrix(cells, q, max_iterations=60, start=singular_start(cells, q, True))
     except InvalidDataError:
         return None
     assert fit.factors.bias is not None

@@ -14,12 +14,14 @@ from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, WeakRowsWarning
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Shown
-from unrelu.recovery.latent_methods import Layer, NonnegativePrior, RobustLatent
+from unrelu.passes.tiles import as_stored
+from unrelu.recovery.latent_methods import NonnegativePrior, RobustLatent
 from unrelu.recovery.latent_rows import recover_rows
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_behind, inputs_near, inputs_of
 from unrelu.recovery.matrix.matrix import MatrixReport
-from unrelu.validation import RandomState, row_label, row_labels, warn
+from unrelu.tables.prepared import Columns
+from unrelu.validation import RandomState, label_columns, row_label, row_labels, warn
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
@@ -29,25 +31,19 @@ _OFF, _ROUNDING = 6.0, 1e-8  # standard deviations of noise below which a unit i
 _POOL = 5000  # inputs drawn, from which those of rows of deeper networks are looked for
 
 
-@dataclass(frozen=True, eq=False)
-class Outputs:
-    """Rows that a rectifier cut off: ``heights`` (n x d) above the ``level`` from where on a value is what it is.
+def heights_of(values: Any, columns: Columns) -> tuple[FloatArray, FloatArray]:
+    """Whole rows as heights above the level from where on a value is what it is, and this level of every column.
 
-    ``level`` is the ``floor`` and the tolerance of the noise there: what is below it only says "not above". Both have
-    one number per column.
+    It is the floor and the tolerance of the noise there: what is below it only says "not above".
     """
-
-    heights: FloatArray
-    level: FloatArray
-    floor: FloatArray
-    feature_names: tuple[str, ...] | None = None
-    rounding: float = 1e-8  # of the root mean square: errors below this are rounding
-
-    @classmethod
-    def of(cls, rows: FloatArray) -> Self:
-        """Rows cut off at 0."""
-        zeros = np.zeros(rows.shape[1])
-        return cls(rows, zeros, zeros)
+    missing = np.asarray(np.isnan(values).any(axis=0))
+    if missing.any():
+        raise InvalidDataError(
+            f"X holds NaN in {label_columns(missing, columns.names)}: layers are found from whole rows. Leave such"
+            " rows out, or the columns."
+        )
+    level = as_stored(np.array(columns.assumptions.censoring), values)
+    return np.maximum(values.astype(np.float64) - level, 0.0), level
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,14 +87,14 @@ class PeeledLayer:
         off = _OFF * max(self.report.noise, _ROUNDING * float(np.sqrt((units**2).mean())))
         return np.where(np.isfinite(amplified)[:, None], np.where(units > off, units, 0.0), np.nan)
 
-    def units_of(self, outputs: Outputs, seed: int = 0, watch: Watch = unwatched) -> FloatArray:
+    def units_of(self, heights: FloatArray, level: FloatArray, seed: int = 0, watch: Watch = unwatched) -> FloatArray:
         """h >= 0 of each row of x = max(A h + b, floor), from the outputs that are identified.
 
         Up to nearly half of a row's outputs may be outliers. A row whose outputs do not determine its units gets NaN.
         """
-        rows, *layer = self._known(outputs.heights, outputs.level)
+        rows, weights, bias = self._known(heights, level)
         method = RobustLatent(NonnegativePrior())
-        found = recover_rows(Layer(*layer), rows, method, seed, watch, skip_bad_rows=True)
+        found = recover_rows(weights, bias, rows, method, seed, watch, skip_bad_rows=True)
         if found.faults:
             row, why = found.faults[0]
             warn(

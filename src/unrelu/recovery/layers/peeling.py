@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from unrelu.passes.engine import map_in_threads, one_blas_thread
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, Subspace
 from unrelu.recovery.layers.facets import Clock, TimeIsUp
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, inputs_of, standard_layer
-from unrelu.recovery.layers.peeled import Outputs, Peeled, PeeledLayer
+from unrelu.recovery.layers.peeled import Peeled, PeeledLayer, heights_of
 from unrelu.recovery.layers.two_layers import (
     ROWS_PER_UNIT,
     check_explained,
@@ -42,12 +43,14 @@ from unrelu.recovery.layers.two_layers import (
     why_missing,
 )
 from unrelu.recovery.matrix.factors import Cells, Factors, singular_start, tiles
-from unrelu.recovery.matrix.matrix import MatrixFit, MatrixReport, MatrixRequest, recover_matrix
+from unrelu.recovery.matrix.matrix import MatrixFit, MatrixReport, recover_matrix
+from unrelu.tables.prepared import Columns
 from unrelu.validation import listed, warn
 
 INEXACT = 1e-6  # relative residual from where on there is noise, or worse
 ROUNDED = 1e-9  # from where on it is more than rounding of double precision
 
+_SINGLE, _DOUBLE = 1e-6, 1e-8  # errors of T, of its root mean square, that rounding explains
 _ON = 2  # times the unknowns of an output: rows in which it must be on
 _WORST = 1e4  # condition of an output's equations
 _FEW = 25  # rows a unit that undo its rectifier first
@@ -80,41 +83,30 @@ _ON_PER_UNIT = 20  # rows in which an output must be on, where there is noise
 
 
 def peel_layers(
-    outputs: Outputs,
+    values: Any,
+    columns: Columns,
     widths: Sequence[int | str],
-    n_inputs: int | str | None = None,
-    max_seconds: float | None = None,
-    hidden_method: str | Method = "one_pass",
+    n_inputs: int | str | None,
+    max_seconds: float | None,
+    hidden_method: Method,
     seed: int = 0,
     watch: Watch = unwatched,
 ) -> Peeled:
-    """Peel layers off finite outputs, then learn what is inside.
-
-    ``widths`` has one number for each layer, outermost first ("auto": to be found). ``n_inputs`` is the number of
-    inputs of the innermost layer ("auto": to be found), or None where there are as many as units or the inputs do not
-    matter. ``hidden_method`` learns the law of the innermost units in that case.
-    """
+    """Peel layers off screened rows, then learn what is inside; :func:`unrelu.peel` says what the arguments mean."""
+    heights, level = heights_of(values, columns)
+    floor, rounding = np.array(columns.assumptions.floor), _SINGLE if values.dtype.itemsize < 8 else _DOUBLE
     # Three layers: one of more units than the one below it, with the inputs of that one.
     numbers = [width for width in widths if not isinstance(width, str)]
     deep = n_inputs is not None and len(widths) == len(numbers) == 2 and numbers[1] < numbers[0]
     rng = np.random.default_rng(seed)
     clock = Clock(_SECONDS if max_seconds is None and deep else max_seconds, watch)
-    peeled = Peeled((), outputs.heights, np.zeros(len(outputs.heights), dtype=bool), None, outputs.feature_names)
-    threshold, first = np.zeros(outputs.heights.shape[1]), outputs.heights
+    peeled = Peeled((), heights, np.zeros(len(heights), dtype=bool), None, columns.names)
+    threshold = np.zeros(heights.shape[1])
     for depth, width in enumerate(widths, start=1):
-        where, innermost = f"Layer {depth}: ", depth == len(widths)
-        undone = _unrectified(peeled, width, deep, seed, clock.staged(f"{where}undoing the rectifier"))
-        space = _space(undone, peeled, outputs.rounding, where)
+        where, innermost, above = f"Layer {depth}: ", depth == len(widths), peeled.hidden
+        undone, space = _unrectified(peeled, width, deep, rounding, seed, clock.staged(f"{where}undoing the rectifier"))
         told = clock.staged(f"{where}finding units")
         if deep:
-            if undone.report.residual > _DEEP_RESIDUAL:
-                raise CannotPeelError(
-                    f"{where}the rectifier could be undone only up to a relative residual of"
-                    f" {undone.report.residual:.1g}. Networks of three layers are found from exact outputs alone: those"
-                    " in double precision, without noise.",
-                    peeled,
-                    undone.report,
-                )
             from unrelu.recovery.layers.deepening import decode_deepening  # only such networks need it
 
             found = decode_deepening(undone.T, space, numbers[1], n_inputs or "auto", rng, told)
@@ -127,17 +119,17 @@ def peel_layers(
             found = find_units(undone.T, space, True, inputs, innermost, rng, told, clear, amplified)
         ended = None if deep else found.ended
         found = replace(found, report=replace(found.report, n_features=len(undone.outputs), ended=ended))
-        _judge(found, undone.report, n_inputs, peeled)
-        peeled, lengths = _with_layer(peeled, undone, outputs, found)
+        _judge(found, undone.report, n_inputs, innermost or deep, peeled)
+        peeled, lengths = _with_layer(peeled, undone, level, floor, found)
         if found.ended is not None:
             return peeled
-        _warn(found, undone.report, where, innermost or deep)
-        threshold, outputs = found.layer.threshold * lengths, Outputs.of(peeled.hidden)
-        if found.inner is not None and found.below is not None and found.below_report is not None:
-            return _with_both_layers(peeled, found.inner.scaled(lengths), found.below, found.below_report, seed)
         if found.inner is not None:
-            rows = first[~peeled.outlier_rows] if depth == 1 else peeled.hidden
-            return with_inputs(peeled, found.inner.scaled(lengths), rows, seed)
+            inner = found.inner.scaled(lengths)
+            if found.below is not None and found.below_report is not None:
+                return _with_both_layers(peeled, inner, found.below, found.below_report, seed)
+            return with_inputs(peeled, inner, above[~peeled.outlier_rows] if depth == 1 else peeled.hidden, seed)
+        threshold, rounding = found.layer.threshold * lengths, _DOUBLE
+        level = floor = np.zeros(len(lengths))
     try:
         law = hidden_law(peeled.hidden, threshold, hidden_method, seed, clock)
     except (InvalidDataError, TimeIsUp) as error:
@@ -146,117 +138,76 @@ def peel_layers(
     return replace(peeled, hidden_distribution=law)
 
 
-def _unrectified(so_far: Peeled, width: int | str, deep: bool, seed: int, clock: Clock) -> Unrectified:
-    """The next layer's outputs without their rectifier, or the reason why not."""
-    where, X = f"Layer {len(so_far.layers) + 1}: ", so_far.hidden
-    if not isinstance(width, str) and width >= X.shape[1]:
-        raise CannotPeelError(
-            f"{where}{width} hidden units behind {X.shape[1]} outputs. Undoing the rectifier needs more outputs"
-            " than hidden units.",
-            so_far,
-        )
-    if not isinstance(width, str) and len(X) < ROWS_PER_UNIT * width:
-        raise CannotPeelError(
-            f"{where}{len(X):,} rows are too few for {width} hidden units; {ROWS_PER_UNIT * width} are needed,"
-            " and hundreds are better. Lower the width, or add rows.",
-            so_far,
-        )
+def _unrectified(
+    so_far: Peeled, width: int | str, deep: bool, rounding: float, seed: int, clock: Clock
+) -> tuple[Unrectified, Subspace]:
+    """The next layer's outputs T without their rectifier, and their space, or the reason why not.
+
+    Errors of T are taken for noise: those of x, larger where fewer outputs are on.
+    """
+    where, X, report = f"Layer {len(so_far.layers) + 1}: ", so_far.hidden, None
     try:
+        if not isinstance(width, str) and width >= X.shape[1]:
+            raise InvalidDataError(
+                f"{width} hidden units behind {X.shape[1]} outputs. Undoing the rectifier needs more outputs than"
+                " hidden units."
+            )
+        if not isinstance(width, str) and len(X) < ROWS_PER_UNIT * width:
+            raise InvalidDataError(
+                f"{len(X):,} rows are too few for {width} hidden units; {ROWS_PER_UNIT * width} are needed, and"
+                " hundreds are better. Lower the width, or add rows."
+            )
         check_range(X)
-        return undo_rectifier(X, width, seed, clock, _FEW if deep else _ROWS_PER_UNIT)
+        undone = undo_rectifier(X, width, seed, clock, _FEW if deep else _ROWS_PER_UNIT)
+        report, rows = undone.report, undone.T[undone.determined]
+        p = report.n_components
+        if len(rows) < ROWS_PER_UNIT * p:
+            raise InvalidDataError(
+                f"{len(rows):,} of {len(X):,} rows have enough outputs above the floor to determine {p} hidden units;"
+                f" {ROWS_PER_UNIT * p} such rows are needed. Lower the width, or add rows."
+            )
+        check_dimensions(rows, p)
+        if deep and report.residual > _DEEP_RESIDUAL:
+            raise InvalidDataError(
+                f"the rectifier could be undone only up to a relative residual of {report.residual:.1g}. Networks of"
+                " three layers are found from exact outputs alone: those in double precision, without noise."
+            )
     except InvalidDataError as error:
-        raise CannotPeelError(f"{where}{error}", so_far) from error
+        raise CannotPeelError(f"{where}{error}", so_far, report) from error
     except TimeIsUp as error:
         raise CannotPeelError(
             f"{where}the time was up before the rectifier was undone. Raise max_seconds, or use fewer rows.", so_far
         ) from error
-
-
-def _space(undone: Unrectified, so_far: Peeled, rounding: float, where: str) -> Subspace:
-    """The space of T, with the errors of T as noise: those of x, larger where fewer outputs are on."""
-    T, report = undone.T, undone.report
-    p, rows = report.n_components, T[undone.determined]
-    if len(rows) < ROWS_PER_UNIT * p:
-        raise CannotPeelError(
-            f"{where}{len(rows):,} of {len(T):,} rows have enough outputs above the floor to determine {p} hidden"
-            f" units; {ROWS_PER_UNIT * p} such rows are needed. Lower the width, or add rows.",
-            so_far,
-            report,
-        )
-    try:
-        check_dimensions(rows, p)
-    except InvalidDataError as error:
-        raise CannotPeelError(f"{where}{error}", so_far, report) from error
     center = rows.mean(axis=0)
     basis = np.linalg.svd(rows - center, full_matrices=False)[2][:p].T
     size = float(np.sqrt((rows**2).mean()))
     noise = report.residual * size / math.sqrt(max(1.0 - report.share_floored, 0.05))
-    return Subspace(center, basis, max(noise, rounding * size), undone.determined)
+    return undone, Subspace(center, basis, max(noise, rounding * size), undone.determined)
 
 
-def _with_layer(so_far: Peeled, undone: Unrectified, outputs: Outputs, found: FoundLayer) -> tuple[Peeled, FloatArray]:
-    """What was peeled so far with the next layer, and what its units were multiplied by to give columns length 1.
-
-    A layer with units missing has no weights.
-    """
-    outliers = so_far.outlier_rows.copy()
-    outliers[~outliers] = ~found.genuine
-    layer = found.layer
-    hidden = layer.hidden(undone.T[found.genuine])
-    known, (d, p) = undone.outputs.copy(), (len(undone.outputs), found.report.n_hidden)
-    weights, bias, lengths = np.full((d, p), np.nan), np.full(d, np.nan), np.ones(layer.encoder.shape[0])
-    if found.report.converged:
-        weights[known], bias[known] = layer.weights, layer.bias
-        _add_rare(weights, bias, hidden, outputs.heights[found.genuine], undone.report.residual)
-        known = np.isfinite(bias)
-        lengths = np.linalg.norm(weights[known], axis=0)
-        weights, hidden = weights / lengths, hidden * lengths
-    else:
-        known[:] = False
-    placed = PeeledLayer(weights, bias + outputs.level, outputs.floor, known, found.report, undone.report)
-    return replace(so_far, layers=(*so_far.layers, placed), hidden=hidden, outlier_rows=outliers), lengths
-
-
-def _add_rare(weights: FloatArray, bias: FloatArray, hidden: FloatArray, heights: FloatArray, noise: float) -> None:
-    """Weights of outputs that are not known yet, by least squares over the rows in which they are on."""
-    extended = np.column_stack([hidden, np.ones(len(hidden))])
-    scale = np.sqrt((extended**2).mean(axis=0))
-    for output in np.flatnonzero(np.isnan(bias)):
-        on = heights[:, output] > 0.0
-        if np.count_nonzero(on) < _ON * extended.shape[1]:
-            continue
-        seen = heights[on, output]
-        found, _, rank, values = np.linalg.lstsq(extended[on] / scale, seen)
-        left = np.sqrt(((extended[on] / scale @ found - seen) ** 2).mean() / (seen**2).mean())
-        if rank == extended.shape[1] and values[0] < _WORST * values[-1] and left <= max(INEXACT, 3.0 * noise):
-            weights[output], bias[output] = (found / scale)[:-1], (found / scale)[-1]
-
-
-def _judge(found: FoundLayer, matrix: MatrixReport, n_inputs: int | str | None, so_far: Peeled) -> None:
-    """Refuse a layer with units missing, and say why; warn of it where the search was ended."""
+def _judge(
+    found: FoundLayer, matrix: MatrixReport, n_inputs: int | str | None, innermost: bool, so_far: Peeled
+) -> None:
+    """Refuse a layer with units missing, and say why; warn of what is not to be relied on in another one."""
     report, where = found.report, f"Layer {len(so_far.layers) + 1}: "
     if found.ended is not None:
         ended_early(found, so_far, where)
         return
-    if report.converged:
-        return
-    why = (
-        f"{report.units_found} of {report.n_hidden} hidden units were found. The others are hardly ever off, or hardly"
-        " ever on, or off only where another one is: their weights cannot be told. If there are fewer inputs than"
-        " units, say how many (n_inputs, or 'auto'); otherwise try another width, or add rows."
-    )
-    if matrix.residual > INEXACT:
-        why = (
-            f"{report.units_found} of {report.n_hidden} hidden units were found, and the rectifier could be undone only"
-            f" up to a relative residual of {matrix.residual:.1g}: the outputs have noise that hides the units, or"
-            " there are more units than that, or there is no such network."
-        )
-    elif report.method != "facets" and n_inputs is not None:
-        why = why_missing(found, n_inputs)
-    raise CannotPeelError(where + why, so_far, report)
-
-
-def _warn(found: FoundLayer, matrix: MatrixReport, where: str, innermost: bool) -> None:
+    noisy = f"the rectifier could be undone only up to a relative residual of {matrix.residual:.1g}: the outputs have"
+    if not report.converged:
+        said = f"{report.units_found} of {report.n_hidden} hidden units were found"
+        if matrix.residual > INEXACT:
+            why = f"{said}, and {noisy} noise that hides the units, or there are more units than that, or there is no"
+            why = f"{why} such network."
+        elif report.method != "facets" and n_inputs is not None:
+            why = why_missing(found, n_inputs)
+        else:
+            why = (
+                f"{said}. The others are hardly ever off, or hardly ever on, or off only where another one is: their"
+                " weights cannot be told. If there are fewer inputs than units, say how many (n_inputs, or 'auto');"
+                " otherwise try another width, or add rows."
+            )
+        raise CannotPeelError(where + why, so_far, report)
     warn_of(found, where)
     if not innermost:
         # The units of the next layer are this one's inputs, and undoing its rectifier takes more outputs than units.
@@ -267,11 +218,46 @@ def _warn(found: FoundLayer, matrix: MatrixReport, where: str, innermost: bool) 
         )
     if matrix.residual > INEXACT:
         warn(
-            f"{where}the rectifier could be undone only up to a relative residual of {matrix.residual:.1g}: the outputs"
-            " have noise, or another number of units, and weights are no more exact than that, those of units that are"
-            " rarely on or off far less.",
+            f"{where}{noisy} noise, or another number of units, and weights are no more exact than that, those of units"
+            " that are rarely on or off far less.",
             DoubtfulUnitsWarning,
         )
+
+
+def _with_layer(
+    so_far: Peeled, undone: Unrectified, level: FloatArray, floor: FloatArray, found: FoundLayer
+) -> tuple[Peeled, FloatArray]:
+    """What was peeled so far with the next layer, and what its units were multiplied by to give columns length 1.
+
+    A layer with units missing has no weights.
+    """
+    outliers, layer = so_far.outlier_rows.copy(), found.layer
+    outliers[~outliers] = ~found.genuine
+    hidden = layer.hidden(undone.T[found.genuine])
+    known, (d, p) = undone.outputs.copy(), (len(undone.outputs), found.report.n_hidden)
+    weights, bias, lengths = np.full((d, p), np.nan), np.full(d, np.nan), np.ones(layer.encoder.shape[0])
+    if found.report.converged:
+        weights[known], bias[known] = layer.weights, layer.bias
+        # Outputs that are not known yet, by least squares over the rows in which they are on.
+        heights, extended = so_far.hidden[found.genuine], np.column_stack([hidden, np.ones(len(hidden))])
+        scale = np.sqrt((extended**2).mean(axis=0))
+        for output in np.flatnonzero(~known):
+            on = heights[:, output] > 0.0
+            if np.count_nonzero(on) < _ON * extended.shape[1]:
+                continue
+            seen = heights[on, output]
+            row, _, rank, values = np.linalg.lstsq(extended[on] / scale, seen)
+            left = np.sqrt(((extended[on] / scale @ row - seen) ** 2).mean() / (seen**2).mean())
+            told = left <= max(INEXACT, 3.0 * undone.report.residual)
+            if rank == extended.shape[1] and values[0] < _WORST * values[-1] and told:
+                weights[output], bias[output] = (row / scale)[:-1], (row / scale)[-1]
+        known = np.isfinite(bias)
+        lengths = np.linalg.norm(weights[known], axis=0)
+        weights, hidden = weights / lengths, hidden * lengths
+    else:
+        known[:] = False
+    placed = PeeledLayer(weights, bias + level, floor, known, found.report, undone.report)
+    return replace(so_far, layers=(*so_far.layers, placed), hidden=hidden, outlier_rows=outliers), lengths
 
 
 # --- down to the inputs ---------------------------------------------------------------------------
@@ -412,7 +398,7 @@ def undo_rectifier(
     follows by least squares over its outputs that are on, and all rows together are where a last fit begins.
     """
     rng = np.random.default_rng(seed)
-    request = MatrixRequest(width, tolerance=_TOLERANCE, max_iterations=_ITERATIONS)
+    options: dict[str, Any] = {"tolerance": _TOLERANCE, "max_iterations": _ITERATIONS, "watch": watch}
     for per_unit in [] if isinstance(width, str) else sorted({rows_per_unit, _ROWS_PER_UNIT}):
         width = int(width)
         some = per_unit * (width + 1)
@@ -424,17 +410,17 @@ def undo_rectifier(
         outputs: BoolArray = np.count_nonzero(X[rows] > 0.0, axis=0) >= _ON_PER_UNKNOWN * (width + 1)
         if outputs.sum() < _MORE_OUTPUTS * width:
             continue
-        first = _concentrated(np.ascontiguousarray(X[np.ix_(rows, outputs)]), request, seed, watch)
+        first = _concentrated(np.ascontiguousarray(X[np.ix_(rows, outputs)]), width, options)
         if np.count_nonzero(first.conditions.column_identifiable) < _MORE_OUTPUTS * width:
             continue
         if first.report.residual <= _TOLERANCE:
             _check_some(first, width, X, outputs, seed, watch)
-        continued = _continued(X, outputs, first, request, watch)
+        continued = _continued(X, outputs, first, options)
         if continued is not None:
             return continued
-    fit = recover_matrix(Cells(X), request, seed, watch=watch)
-    known = fit.conditions.column_identifiable & _often_on(X, fit)
-    T, determined = fit.hidden()[:, known], fit.conditions.row_identifiable
+    fit = recover_matrix(Cells(X), width, seed=seed, **options)
+    known = _known_outputs(X, fit)
+    T, determined = fit.factors.matrix()[:, known], fit.conditions.row_identifiable
     return Unrectified(T, known, determined, _amplified(X[:, known], fit.factors.loadings[known]), fit.report)
 
 
@@ -455,7 +441,7 @@ def _dimensions(T: FloatArray) -> int:
 def _check_some(first: MatrixFit, width: int, X: FloatArray, outputs: BoolArray, seed: int, watch: Watch) -> None:
     """The same where some rows do, if so many dimensions explain all rows: with too many it takes minutes to tell."""
     sure = first.conditions
-    T = first.hidden()[np.ix_(sure.row_identifiable, sure.column_identifiable)]
+    T = first.factors.matrix()[np.ix_(sure.row_identifiable, sure.column_identifiable)]
     rank = _dimensions(T)
     if 0 < rank < width:
         fewer = undo_rectifier(X, rank, seed, watch)
@@ -481,92 +467,76 @@ def _amplified(table: FloatArray, loadings: FloatArray) -> FloatArray:
         return np.concatenate(map_in_threads(at, tiles(table.shape)))
 
 
-def _often_on(X: FloatArray, fit: MatrixFit) -> BoolArray:
-    """Outputs that noise leaves known: those that are on often."""
+def _known_outputs(X: FloatArray, fit: MatrixFit) -> BoolArray:
+    """Outputs that a fit determines; where there is noise, of those only the ones that are on often."""
+    known = fit.conditions.column_identifiable
     if fit.report.residual <= INEXACT:
-        return np.ones(X.shape[1], dtype=bool)
+        return known
     often: BoolArray = np.count_nonzero(X > 0.0, axis=0) >= _ON_PER_UNIT * (fit.report.n_components + 1)
-    return often
+    return known & often
 
 
-def _continued(
-    X: FloatArray, outputs: BoolArray, first: MatrixFit, request: MatrixRequest, watch: Watch
-) -> Unrectified | None:
+def _continued(X: FloatArray, outputs: BoolArray, first: MatrixFit, options: dict[str, Any]) -> Unrectified | None:
     """All rows, from the factors of some; None where these explain fewer rows than they were found from."""
-    known = first.conditions.column_identifiable
-    outputs = outputs.copy()
+    known, outputs = first.conditions.column_identifiable, outputs.copy()
     outputs[outputs] = known
     table = np.ascontiguousarray(X[:, outputs])
-    start, amplified = _through(table, first.factors.of(slice(None), known))
-    used = np.isfinite(amplified) & ~_apart(_row_residuals(table, start), table)
+    start, amplified, _, apart = _through(table, first.factors.of(slice(None), known))
+    used = np.isfinite(amplified) & ~apart
     if np.count_nonzero(used) < len(first.factors.latent):
         return None
     cells = Cells(np.ascontiguousarray(table[used]))
-    fit = recover_matrix(cells, request, start=start.of(used, slice(None)), watch=watch)
-    kept = fit.conditions.column_identifiable & _often_on(table, fit)
+    fit = recover_matrix(cells, start.rank, start=start.of(used, slice(None)), **options)
+    kept = _known_outputs(table, fit)
     T = start.matrix()
-    T[used] = fit.hidden()
+    T[used] = fit.factors.matrix()
     determined = used.copy()
     determined[used] = fit.conditions.row_identifiable
     outputs[outputs] = kept
     n, d = X.shape
-    weak = tuple(np.flatnonzero(~outputs).tolist())
-    report = replace(
-        fit.report, n_rows=n, n_features=d, weak_columns=weak, weak_rows=int(np.count_nonzero(~determined))
-    )
+    weak, lost = tuple(np.flatnonzero(~outputs).tolist()), int(np.count_nonzero(~determined))
+    report = replace(fit.report, n_rows=n, n_features=d, weak_columns=weak, weak_rows=lost)
     amplified = _amplified(table[:, kept], fit.factors.loadings[kept])
     return Unrectified(np.ascontiguousarray(T[:, kept]), outputs, determined, amplified, report)
 
 
-def _concentrated(table: FloatArray, request: MatrixRequest, seed: int, watch: Watch) -> MatrixFit:
+def _concentrated(table: FloatArray, width: int, options: dict[str, Any]) -> MatrixFit:
     """The fit of most rows, without those that fit far worse: outlier rows spoil factors.
 
     It goes on without the worst rows until those that are left fit alike (concentration steps, as in least trimmed
     squares).
     """
-    kept = np.ones(len(table), dtype=bool)
-    step = replace(request, max_iterations=_SHORT)
-    start = singular_start(Cells(table), int(request.n_components), True)
-    fit = recover_matrix(Cells(table), step, seed, start, watch)
+    kept, step = np.ones(len(table), dtype=bool), {**options, "max_iterations": _SHORT}
+    fit = recover_matrix(Cells(table), width, start=singular_start(Cells(table), width, True), **step)
     for _ in range(_STEPS):
         if fit.report.residual <= _TOLERANCE:
             return fit
         if fit.report.residual < _SLOW:
             break
-        start, _ = _through(table, fit.factors)
-        left = _row_residuals(table, start)
+        start, _, left, apart = _through(table, fit.factors)
         most = left <= np.quantile(left, _KEPT)
-        if not _apart(left, table).any() or (most == kept).all():
+        if not apart.any() or (most == kept).all():
             break
         kept = most
         cells = Cells(np.ascontiguousarray(table[kept]))
-        fit = recover_matrix(cells, step, seed, start.of(kept, slice(None)), watch)
+        fit = recover_matrix(cells, width, start=start.of(kept, slice(None)), **step)
     if fit.report.residual > _HOPELESS:
         raise InvalidDataError(
-            f"{request.n_components} units leave a relative residual of {fit.report.residual:.1g} of the outputs of"
-            f" {len(table):,} rows, which are not such a network's. Perhaps it has more units: raise the width."
+            f"{width} units leave a relative residual of {fit.report.residual:.1g} of the outputs of {len(table):,}"
+            " rows, which are not such a network's. Perhaps it has more units: raise the width."
         )
     if fit.report.residual > _BAD:
-        return recover_matrix(Cells(table), request, seed, watch=watch)
-    return recover_matrix(Cells(np.ascontiguousarray(table[kept])), request, seed, fit.factors, watch)
+        return recover_matrix(Cells(table), width, **options)
+    return recover_matrix(Cells(np.ascontiguousarray(table[kept])), width, start=fit.factors, **options)
 
 
-def _through(table: FloatArray, factors: Factors) -> tuple[Factors, FloatArray]:
-    """Latent vectors of all rows under the columns of factors, and by how much noise is amplified in each."""
+def _through(table: FloatArray, factors: Factors) -> tuple[Factors, FloatArray, FloatArray, BoolArray]:
+    """All rows under the columns of factors: with their latent vectors, by how much noise is amplified in each, the
+    root mean square of what is left of each row's outputs, and rows that fit far worse than most, or than rounding."""
     assert factors.bias is not None
     latent, amplified = inputs_of(table, factors.loadings, factors.bias)
-    return replace(factors, latent=latent), amplified
-
-
-def _row_residuals(table: FloatArray, factors: Factors) -> FloatArray:
-    """Root mean square of what factors leave of each row's outputs."""
+    factors = replace(factors, latent=latent)
     T = factors.matrix()
-    left = np.where(table > 0.0, table - T, np.maximum(T, 0.0))
-    size: FloatArray = np.sqrt((left**2).mean(axis=1))
-    return size
-
-
-def _apart(left: FloatArray, table: FloatArray) -> BoolArray:
-    """Rows that fit far worse than most, and than rounding explains."""
-    apart: BoolArray = left > max(_APART * float(np.median(left)), _ROUNDING * float(np.sqrt((table**2).mean())))
-    return apart
+    left = np.sqrt((np.where(table > 0.0, table - T, np.maximum(T, 0.0)) ** 2).mean(axis=1))
+    apart = left > max(_APART * float(np.median(left)), _ROUNDING * float(np.sqrt((table**2).mean())))
+    return factors, amplified, left, apart

@@ -13,7 +13,7 @@ from typing import Annotated
 
 import numpy as np
 
-from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, Step, Watch, unwatched
+from unrelu.contracts import Assumptions, BoolArray, FloatArray, Step, Watch, unwatched
 from unrelu.errors import (
     CannotPeelError,
     DoubtfulInputsWarning,
@@ -24,12 +24,12 @@ from unrelu.errors import (
     UnfinishedWarning,
     UnitsNotFoundWarning,
 )
-from unrelu.methods import Method, method_named
+from unrelu.fit.one_pass import learn_record
+from unrelu.methods import LEARNING, Auto, Method, OnePass
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import RecordedEvidence, SampleEvidence
+from unrelu.passes.evidence import SampleEvidence
 from unrelu.recovery.layers.decoding import (
-    ROUNDING,
     FoundLayer,
     LayerReport,
     OutputLayer,
@@ -81,25 +81,24 @@ class TwoLayers:
 
 def learn_two_layers(
     table: FloatArray,
-    n_hidden: int | str = "auto",
-    method: str = "facets",
-    *,
-    output_bias: bool = False,
-    hidden_method: str | Method = "one_pass",
-    rounding: float = ROUNDING,
-    n_inputs: int | str | None = None,
-    max_seconds: float | None = None,
-    seed: int = 0,
-    watch: Watch = unwatched,
+    n_hidden: int | str,
+    method: str,
+    output_bias: bool,
+    hidden_method: Method,
+    rounding: float,
+    n_inputs: int | str | None,
+    max_seconds: float | None,
+    seed: int,
+    watch: Watch,
 ) -> TwoLayers:
     """Learn A, a and the law of h from finite rows.
 
     ``method`` is "facets" or "separable" (A and rows not negative, no a). Noise below ``rounding``, relative to the
     rows' size, is not told from none. ``n_inputs`` ("auto": to be found) are the inputs of the units, where fewer.
     """
-    p, clock = _units(table, n_hidden, output_bias), Clock(max_seconds, watch)
+    p = _units(table, n_hidden, output_bias)
+    clock, rng = Clock(max_seconds, watch), np.random.default_rng(seed)
     watch(Step("Finding the space of the rows"))
-    rng = np.random.default_rng(seed)
     space = find_subspace(table, p, output_bias, rng, rounding)
     if method == "separable":
         found = decode_separably(table, space)
@@ -214,7 +213,7 @@ def check_range(table: FloatArray) -> None:
 
 
 def hidden_law(
-    hidden: FloatArray, threshold: FloatArray, method: str | Method, seed: int, watch: Watch = unwatched
+    hidden: FloatArray, threshold: FloatArray, method: Method, seed: int, watch: Watch = unwatched
 ) -> RectifiedGaussian:
     """The law of hidden units.
 
@@ -223,14 +222,15 @@ def hidden_law(
     """
     rows = ArraySamples(np.maximum(hidden, threshold), block_rows=len(hidden))
     told = as_stage("Learning the law of the units", watch)
-    evidence: Evidence = SampleEvidence(rows, LocalEngine(told))
-    chosen, assumptions = method_named(method), Assumptions(tuple(threshold.tolist()))
-    question = chosen.question(assumptions)
-    if question is not None:  # a record is all it needs; what rows would show of tables is nobody's matter here
-        evidence = RecordedEvidence(question, evidence.collect(question))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DoubtfulTableWarning)  # of tables of columns; doubtful units are told as such
-        law = chosen.learn(evidence, assumptions, seed, told).distribution
+    engine, assumptions = LocalEngine(told), Assumptions(tuple(threshold.tolist()))
+    if isinstance(method, OnePass | Auto):  # a record is all it takes, without doubts of the columns of tables
+        record = engine.collect(rows, method.question(assumptions))
+        told(Step(LEARNING))
+        law = learn_record(record, assumptions).distribution
+    else:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DoubtfulTableWarning)
+            law = method.learn(SampleEvidence(rows, engine), assumptions, seed, told).distribution
     return RectifiedGaussian(law.bias, law.covariance)
 
 

@@ -11,7 +11,7 @@ that are almost always at the floor from running off to minus infinity.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -158,9 +158,9 @@ class TobitEM:
             noise, done, residual = max(math.sqrt(state.squares / state.weight), least), False, math.inf
             for iteration in range(1, task.max_iterations + 1):
                 descent = Descent(task.cells, noise, prior_ridge(own, noise))
-                walk = Walk(descent, factors.balanced(), warm=iteration > _ALTERNATING)
-                gain = walk.step()
-                factors, squares = walk.state.factors, walk.state.squares
+                start = descent.start(factors.balanced())
+                state, gain = next(steps_from(start, descent, warm=iteration > _ALTERNATING))
+                factors, squares = state.factors, state.squares
                 residual = math.sqrt(squares) / scale
                 task.watch(Iterate(iteration, residual, factors).step())
                 # EM's update, with the noise that the free parameters have fitted put back: of the rows' sum_i
@@ -245,11 +245,11 @@ def _built_up(task: Task, descent: Descent) -> Factors:
         return with_one_more(task.fewer)
     factors = singular_start(task.cells, 1, task.free_bias)
     for rank in range(1, task.n_components):
-        walk = Walk(descent, factors.balanced())
+        steps = steps_from(descent.start(factors.balanced()), descent)
         for _ in range(_STAGE):
-            walk.step()
+            factors = next(steps)[0].factors
             task.watch(Step(RECOVERING, words=f"{rank} of {task.n_components} components"))
-        factors = with_one_more(walk.state.factors)
+        factors = with_one_more(factors)
     return factors
 
 
@@ -262,25 +262,28 @@ def _descent(task: Task, descent: Descent, start: Factors, own: Factors | None =
     """
     sizes = column_norms(task.cells)
     scale = float(np.linalg.norm(sizes)) or 1.0
-    walk = Walk(descent, start)
+    state = descent.start(start)
+    steps = steps_from(state, descent)
     residual, done, settled = math.inf, False, False
     for iteration in range(1, task.max_iterations + 1):
-        gain = walk.step()
-        residual = math.sqrt(max(walk.state.squares, 0.0)) / scale
-        task.watch(Iterate(iteration, residual, walk.state.factors).step())
+        state, gain = next(steps)
+        residual = math.sqrt(max(state.squares, 0.0)) / scale
+        task.watch(Iterate(iteration, residual, state.factors).step())
         # A column of large values must not hide what is left in the others.
-        by_column = np.sqrt(2.0 * walk.state.loss / np.where(sizes > 0.0, sizes, 1.0) ** 2)
+        by_column = np.sqrt(2.0 * state.loss / np.where(sizes > 0.0, sizes, 1.0) ** 2)
         exact = residual <= task.tolerance and by_column.max() <= _COLUMN_TOLERANCE * task.tolerance
         if exact or (gain <= task.enough and (settled or residual <= task.tolerance)):
             done = True
             break
         if not settled and gain <= _SLOWED and residual > task.tolerance:
             own = own_start(task) if own is None else own
-            wanted = prior_ridge(own, noise_left(walk.state))
-            settled = 0.5 * wanted <= walk.descent.ridge <= 2.0 * wanted
+            wanted = prior_ridge(own, noise_left(state))
+            settled = 0.5 * wanted <= descent.ridge <= 2.0 * wanted
             if not settled:
-                walk = Walk(replace(walk.descent, ridge=wanted), walk.state.factors.balanced(), warm=True)
-    return Recovered(walk.state.factors, iteration, residual, done, ridge=walk.descent.ridge)
+                descent = replace(descent, ridge=wanted)
+                state = descent.start(state.factors.balanced())
+                steps = steps_from(state, descent, warm=True)
+    return Recovered(state.factors, iteration, residual, done, ridge=descent.ridge)
 
 
 def own_start(task: Task) -> Factors:
@@ -315,30 +318,21 @@ def _free_of_columns(factors: Factors) -> int:
     return int((d - k) * (k + extra))
 
 
-class Walk:
-    """The state and which kind of step comes next."""
+def steps_from(state: State, descent: Descent, warm: bool = False) -> Iterator[tuple[State, float]]:
+    """Step after step, joint ones (from the first where ``warm``) once alternation is slow, while they lower F.
 
-    def __init__(self, descent: Descent, factors: Factors, warm: bool = False) -> None:
-        self.descent = descent
-        self.state: State = descent.start(factors)
-        self._rounds = 0
-        self._joint = warm
-
-    def step(self) -> float:
-        """Take one step; the share of the objective that it gained, which is small only when no kind of step gains."""
-        before = self.state.objective
-        if self._joint:
-            self.state, fell = self.descent.join(self.state)
-            if fell:
-                return self._gain(before)
-            self._joint = False
-        self._rounds += 1
-        if self._rounds % _REBALANCE == 0:
-            self.state = self.descent.start(self.state.factors.balanced())
-        self.state = self.descent.alternate(self.state)
-        gain = self._gain(before)
-        self._joint = self._rounds >= _FIRST_ROUNDS and gain < 1.0 - _SLOW**2
-        return gain
-
-    def _gain(self, before: float) -> float:
-        return 1.0 - self.state.objective / before if before > 0.0 else 0.0
+    Where each led to, and the share of the objective that it gained, which is small only when no kind of step gains.
+    """
+    rounds, joint = 0, warm
+    while True:
+        before, fell = state.objective, False
+        if joint:
+            state, fell = descent.join(state)
+        if not fell:
+            rounds += 1
+            if rounds % _REBALANCE == 0:
+                state = descent.start(state.factors.balanced())
+            state = descent.alternate(state)
+        gain = 1.0 - state.objective / before if before > 0.0 else 0.0
+        joint = fell or (rounds >= _FIRST_ROUNDS and gain < 1.0 - _SLOW**2)
+        yield state, gain

@@ -11,8 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
-from numbers import Integral
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
@@ -31,7 +30,6 @@ from unrelu.notebook import Shown
 from unrelu.passes.engine import one_blas_thread
 from unrelu.recovery.matrix.descent import CensoredALS, MatrixMethod, Task, method_name
 from unrelu.recovery.matrix.factors import (
-    GAUGES,
     Cells,
     Conditions,
     Factors,
@@ -45,7 +43,7 @@ from unrelu.recovery.matrix.factors import (
     tile_by_tile,
 )
 from unrelu.recovery.matrix.newton import Descent
-from unrelu.validation import check_choice, check_count, check_positive, label_columns, warn
+from unrelu.validation import label_columns, warn
 
 CHOOSING = "Choosing the number of components"  # a stage of the work
 
@@ -85,25 +83,6 @@ class MatrixReport(Shown):
     noise: float | None
     component_errors: tuple[tuple[int, float], ...] = ()
     resumed: tuple[int, float] | None = None
-
-
-@dataclass(frozen=True)
-class MatrixRequest:
-    """What is asked of a table; :class:`unrelu.ReLUMatrixRecovery` says what its fields mean."""
-
-    n_components: int | str = "auto"
-    method: MatrixMethod = field(default_factory=CensoredALS)
-    gauge: str = "centered"
-    tolerance: float = 1e-12
-    max_iterations: int = 500
-
-    def __post_init__(self) -> None:
-        check_choice("gauge", self.gauge, GAUGES)
-        check_positive("tol", self.tolerance)
-        check_count("max_iter", self.max_iterations)
-        k = self.n_components
-        if not (isinstance(k, str) and k == "auto") and (isinstance(k, bool) or not isinstance(k, Integral)):
-            raise InvalidParameterError(f"n_components must be a whole number or 'auto', got {k!r}.")
 
 
 @dataclass(frozen=True)
@@ -164,7 +143,7 @@ class MatrixFit:
     """Factors of the whole table in their gauge, what is identified, and how they came about.
 
     ``latent_mean`` is the mean of C over the rows that the fit rests on. ``filling`` finds latent vectors of further
-    rows. ``errors`` are standard errors, where the method has a noise.
+    rows. ``errors`` are there where the method has a noise.
     """
 
     factors: Factors
@@ -192,43 +171,54 @@ class MatrixFit:
         if not fits or any(array.shape != shape for array, shape in expected):
             raise InvalidDataError("its parts do not belong together")
 
-    def hidden(self) -> FloatArray:
-        """T = C A' + 1 b', as heights above the floor."""
-        return self.factors.matrix()
-
 
 def recover_matrix(
-    cells: Cells, request: MatrixRequest, seed: int = 0, start: Factors | None = None, watch: Watch = unwatched
+    cells: Cells,
+    n_components: int | str = "auto",
+    method: MatrixMethod | None = None,
+    gauge: str = "centered",
+    *,
+    tolerance: float = 1e-12,
+    max_iterations: int = 500,
+    seed: int = 0,
+    start: Factors | None = None,
+    watch: Watch = unwatched,
 ) -> MatrixFit:
     """Choose the number of components where that is asked for, fit them, and report.
 
     ``seed`` chooses the cells that are held out for the choice. ``start`` are factors to go on from, used where their
     shapes are those of the fit.
     """
-    (n, d), free_bias = cells.shape, request.gauge != "zero"
-    task = Task(cells, 1, free_bias, float(request.tolerance), int(request.max_iterations), None, watch)
+    (n, d), k, free_bias, method = cells.shape, n_components, gauge != "zero", method or CensoredALS()
+    # Squares are summed, some in single precision: in units in which the largest value is neither huge nor tiny.
+    size = max(tile_by_tile(cells, lambda values, _: float(np.nanmax(values, initial=0.0))))
+    unit = 1.0 if size == 0.0 or 1.0 / _USUAL < size < _USUAL else 2.0 ** round(math.log2(size))
+    table = cells if unit == 1.0 else cells.scaled(1.0 / unit)
+    task = Task(table, 1, free_bias, tolerance, max_iterations, None, watch, unit)
     errors: tuple[tuple[int, float], ...] = ()
     fewer: Factors | None = None
-    if request.n_components == "auto":
-        unit = usual_unit(cells)  # errors are squared
-        scaled = task if unit == 1.0 else replace(task, cells=cells.scaled(1.0 / unit), unit=unit)
-        k, errors, fewer = choose_components(
-            scaled, lambda trial: fit_task(trial, request.method, request.gauge).factors, seed
+    if isinstance(k, str) and k == "auto":
+        k, errors, fewer = choose_components(task, lambda trial: fit_task(trial, method, gauge).factors, seed)
+    elif int(k) < 1:
+        raise InvalidParameterError(f"n_components must be at least 1, got {k}.")
+    elif int(k) >= min(n, d):
+        raise InvalidParameterError(
+            f"n_components={k} is not below both n_samples = {n} and n_features = {d}: any table has such a"
+            " factorization. Lower n_components."
         )
-    else:
-        k = int(request.n_components)
-        if k < 1:
-            raise InvalidParameterError(f"n_components must be at least 1, got {k}.")
-        if k >= min(n, d):
-            raise InvalidParameterError(
-                f"n_components={k} is not below both n_samples = {n} and n_features = {d}: any table has such a"
-                " factorization. Lower n_components."
-            )
     if start is not None:
         shapes = start.latent.shape, start.loadings.shape, start.bias is not None
-        start, fewer = (start, None) if shapes == ((n, k), (d, k), free_bias) else (None, fewer)
-    fit = fit_task(replace(task, n_components=k, start=start, fewer=fewer), request.method, request.gauge)
-    return replace(fit, report=replace(fit.report, component_errors=errors))
+        fits = shapes == ((n, k), (d, k), free_bias)
+        start, fewer = (start.scaled(1.0 / unit), None) if fits else (None, fewer)
+    watch = task.watched_through(lambda factors: factors.scaled(unit))
+    fit = fit_task(replace(task, n_components=int(k), start=start, fewer=fewer, watch=watch), method, gauge)
+    noise, stderr = fit.report.noise, fit.errors
+    if stderr is not None:
+        bias = None if stderr.bias is None else stderr.bias * unit
+        stderr = replace(stderr, loadings=stderr.loadings * unit, bias=bias)
+    report = replace(fit.report, noise=None if noise is None else noise * unit, component_errors=errors)
+    filling = replace(fit.filling, unit=unit)
+    return replace(fit, factors=fit.factors.scaled(unit), report=report, filling=filling, errors=stderr)
 
 
 def warn_of(fit: MatrixFit, names: Sequence[str] | None) -> None:
@@ -277,36 +267,8 @@ def lifted_cells(cells: Cells, factors: Factors) -> NDArray[np.int64]:
 # --- factors, their number given ------------------------------------------------------------------
 
 
-def usual_unit(cells: Cells) -> float:
-    """A power of two near the largest value, or 1 where that is of a usual size."""
-    size = max(tile_by_tile(cells, lambda values, _: float(np.nanmax(values, initial=0.0))))
-    return 1.0 if size == 0.0 or 1.0 / _USUAL < size < _USUAL else 2.0 ** round(math.log2(size))
-
-
 def fit_task(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
-    """Fit the core, fill in the other rows and columns, choose the gauge, and say what is identified.
-
-    All in units in which the largest value is neither huge nor tiny: squares are summed, some in single precision.
-    """
-    unit = usual_unit(task.cells)
-    if unit == 1.0:
-        return _fitted(task, method, gauge)
-    watch = task.watched_through(lambda factors: factors.scaled(unit))
-    start, fewer = (None if given is None else given.scaled(1.0 / unit) for given in (task.start, task.fewer))
-    scaled = replace(task, cells=task.cells.scaled(1.0 / unit), start=start, fewer=fewer, watch=watch, unit=unit)
-    fit = _fitted(scaled, method, gauge)
-    noise, errors = fit.report.noise, fit.errors
-    if noise is not None:
-        noise *= unit
-    if errors is not None:
-        bias = None if errors.bias is None else errors.bias * unit
-        errors = replace(errors, loadings=errors.loadings * unit, bias=bias)
-    report, filling = replace(fit.report, noise=noise), replace(fit.filling, unit=unit)
-    return replace(fit, factors=fit.factors.scaled(unit), report=report, filling=filling, errors=errors)
-
-
-def _fitted(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
-    """The factors of the core, then the whole table from them."""
+    """Fit the core, fill in the other rows and columns, choose the gauge, and say what is identified."""
     cells, (n, d) = task.cells, task.cells.shape
     with one_blas_thread():
         rows, columns, positives = find_core(cells, task.n_components, task.free_bias)
@@ -373,11 +335,8 @@ def choose_components(
     """The smallest number of components whose error on cells it has not seen is as good as the best one's.
 
     With it, per number tried, the relative error |X - ReLU(T)|/|X| over the held-out cells, and the factors of one
-    component less that were found on the way.
-
-    Fit 1, 2, ... components to 90 % of the cells; each row's squared errors on the rest say which numbers differ. The
-    best number has the lowest error; the smallest whose rows are worse by at most one standard error of that difference
-    is chosen, so that noise does not buy components. ``task.watch`` hears of every number tried.
+    component less that were found on the way. The best number has the lowest error; the smallest whose rows are worse
+    by at most one standard error of that difference is chosen, so that noise does not buy components.
     """
     n, d = task.cells.shape
     if min(n, d) < 2:
@@ -425,8 +384,7 @@ def choose_components(
     if not losses:
         raise InvalidDataError("No component can be fitted: too few values above the floor.")
     chosen = _smallest_as_good(losses, norm)
-    fewer = tried[chosen - 2].scaled(task.unit) if chosen > 1 else None
-    return chosen, tuple(errors), fewer
+    return chosen, tuple(errors), tried[chosen - 2] if chosen > 1 else None
 
 
 def _smallest_as_good(losses: list[FloatArray], norm: float) -> int:

@@ -54,15 +54,6 @@ class State(NamedTuple):
     weight: float
 
 
-class _Rows(NamedTuple):
-    """What a joint step needs of the rows."""
-
-    objective: FloatArray
-    gradient: FloatArray
-    factor: FloatArray
-    weights: list[Any]
-
-
 @dataclass(frozen=True)
 class Descent:
     """The table, what a cell costs and the penalty: everything that stays while factors move.
@@ -216,38 +207,49 @@ class Descent:
 
     def join(self, state: State, accuracy: float = _CG_ACCURACY, rounds: int = _CG_ROUNDS) -> tuple[State, bool]:
         """One Gauss-Newton step in all factors; (the state it led to, whether the objective fell)."""
-        point = self._evaluate(state)
-        rows, columns = self._direction(state, point, accuracy, rounds)
+        objective, gradient, row_factors, weights = self._evaluate(state)
+        rows, columns = self._direction(state, gradient, row_factors, weights, accuracy, rounds)
         for share in (1.0, 0.5, 0.25):
             moved = state.factors.with_extended(_in_range(state.factors.extended + share * columns))
-            tried, _ = self._moved_rows(moved, (_in_range(state.factors.latent + share * rows), point.objective))
+            tried, _ = self._moved_rows(moved, (_in_range(state.factors.latent + share * rows), objective))
             if tried.objective < state.objective:
                 return tried, True
         return state, False
 
-    def _evaluate(self, state: State) -> _Rows:
+    def _evaluate(self, state: State) -> tuple[FloatArray, FloatArray, list[FloatArray], list[Any]]:
+        """Of every row the objective and its gradient; of every tile the rows' factored Grams, and weights of cells."""
+
         def at(rows: slice) -> tuple[FloatArray, FloatArray, FloatArray, Any]:
             tile = self._at(state.factors, rows)
             kept = np.round(tile.weight * 255.0).astype(np.uint8)
             return tile.row_objective, tile.row_gradient(), tile.row_factor(), kept
 
-        objective, gradient, factor, weights = zip(*self._by_tile(at), strict=True)
-        return _Rows(np.concatenate(objective), np.concatenate(gradient), np.concatenate(factor), list(weights))
+        objective, gradient, factors, weights = zip(*self._by_tile(at), strict=True)
+        return np.concatenate(objective), np.concatenate(gradient), list(factors), list(weights)
 
-    def _direction(self, state: State, point: _Rows, accuracy: float, rounds: int) -> tuple[FloatArray, FloatArray]:
+    def _direction(
+        self,
+        state: State,
+        gradient: FloatArray,
+        row_factors: list[FloatArray],
+        weights: list[Any],
+        accuracy: float,
+        rounds: int,
+    ) -> tuple[FloatArray, FloatArray]:
         """Preconditioned conjugate gradients on the Gauss-Newton system in (rows of C, columns' [A b])."""
         column_factor, parts = self._column_factor(state), tiles(self.cells.shape)
 
         def precondition(rows: FloatArray, columns: FloatArray) -> tuple[FloatArray, FloatArray]:
             rows, columns = rows.copy(), columns.copy()
-            map_in_threads(lambda part: solve_grams(point.factor[part], rows[part]), parts)
+            pairs = [(factor, rows[part]) for factor, part in zip(row_factors, parts, strict=True)]
+            map_in_threads(lambda pair: solve_grams(*pair), pairs)
             solve_grams(column_factor, columns)
             return _in_range(rows), _in_range(columns)
 
         def product(one: Any, other: Any) -> float:
             return float(sum(np.vdot(a, b) for a, b in zip(one, other, strict=True)))
 
-        residual = [point.gradient, self._column_gradient(state)]
+        residual = [gradient, self._column_gradient(state)]
         solution = [np.zeros_like(residual[0]), np.zeros_like(residual[1])]
         z = precondition(*residual)
         direction = [z[0].copy(), z[1].copy()]
@@ -255,7 +257,7 @@ class Descent:
         for _ in range(rounds):
             if not rho > accuracy * accuracy * first:
                 break
-            image = self._hessian(state.factors, point.weights, direction)
+            image = self._hessian(state.factors, weights, direction)
             curvature = product(direction, image)
             if not curvature > 0.0:
                 break

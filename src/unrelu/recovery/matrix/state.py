@@ -15,9 +15,9 @@ import numpy as np
 from unrelu import storage
 from unrelu.contracts import FloatArray, Step, Watch, unwatched
 from unrelu.errors import InvalidDataError, InvalidParameterError, OutputError, UnreluWarning
-from unrelu.recovery.matrix.descent import Iterate, method_name
+from unrelu.recovery.matrix.descent import Iterate, MatrixMethod, method_name
 from unrelu.recovery.matrix.factors import Cells, Factors, tile_by_tile
-from unrelu.recovery.matrix.matrix import CHOOSING, MatrixFit, MatrixRequest, recover_matrix
+from unrelu.recovery.matrix.matrix import CHOOSING, MatrixFit, recover_matrix
 from unrelu.storage import FilePath
 from unrelu.validation import warn
 
@@ -26,24 +26,33 @@ _PATIENCE = 20.0  # a state is written for at most about a twentieth of the time
 
 
 def recover_kept(
-    path: FilePath, cells: Cells, request: MatrixRequest, seed: int = 0, watch: Watch = unwatched, **facts: Any
+    path: FilePath,
+    facts: Mapping[str, Any],
+    cells: Cells,
+    n_components: int | str,
+    method: MatrixMethod,
+    gauge: str,
+    *,
+    seed: int,
+    watch: Watch,
+    **limits: Any,
 ) -> MatrixFit:
     """:func:`recover_matrix` with its state kept in a file, and gone on from where there is such a file.
 
     ``facts`` say more of what the state belongs to, such as the floor: a file of another table or request is refused.
     An interrupt carries a note on how to go on. The file stays, whatever comes of the run.
     """
-    own = {"n_components": request.n_components, "method": method_name(request.method), "gauge": request.gauge}
-    drawn = {"seed": seed} if request.n_components == "auto" else {}
+    own = {"n_components": n_components, "method": method_name(method), "gauge": gauge}
+    drawn = {"seed": seed} if n_components == "auto" else {}
     stated = fingerprint(cells, **facts, **own, **drawn)
-    before = MatrixState.load(path) if os.path.exists(path) else None
+    before, start = MatrixState.load(path) if os.path.exists(path) else None, None
     if before is not None:
         before.check_belongs(stated, path)
-        request = replace(request, n_components=before.factors.rank)
+        n_components, start = before.factors.rank, before.factors
     keeper = Keeper(path, stated, before, watch)
     try:
         with keeper:
-            fit = recover_matrix(cells, request, seed, None if before is None else before.factors, keeper)
+            fit = recover_matrix(cells, n_components, method, gauge, seed=seed, start=start, watch=keeper, **limits)
     except KeyboardInterrupt as stop:
         stop.add_note(keeper.how_to_go_on())
         raise
