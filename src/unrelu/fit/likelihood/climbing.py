@@ -50,7 +50,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve, eigh, solve, solve_triangular
 
 from unrelu.contracts import Block, BoolArray, Evidence, FloatArray, Marks, Step, Watch, unwatched
-from unrelu.kernels.likelihood_scores import covariance_scores, factor_scores
+from unrelu.kernels.factor_density import factor_scores
+from unrelu.kernels.likelihood_scores import covariance_scores
 from unrelu.passes.engine import map_in_threads
 from unrelu.passes.pair_moments import AllButGroup
 from unrelu.posterior.cells import marks_of
