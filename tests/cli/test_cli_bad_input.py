@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from unrelu.cli.frame import check_outputs
+from unrelu.cli.options import Output
 
 HEAD = "As,Pb\n"
 
@@ -99,7 +100,7 @@ def test_outputs_are_checked_before_anything_is_read(run, refused, table, monkey
 
 def test_checking_does_not_disturb_a_pipe(folder):
     os.mkfifo(folder / "pipe")
-    check_outputs([folder / "pipe"])  # opening it would wait for a reader
+    check_outputs([Output(folder / "pipe")])  # opening it would wait for a reader
     assert os.listdir(folder) == ["pipe"]
 
 

@@ -10,7 +10,8 @@ import pytest
 import typer
 
 from unrelu.cli.app import app
-from unrelu.cli.frame import Job, Output
+from unrelu.cli.frame import Job
+from unrelu.cli.options import Output
 from unrelu.errors import OutputError
 from unrelu.report.tables import write_rows
 
@@ -75,9 +76,8 @@ def test_only_what_is_wanted_is_written_and_told(folder):
     outputs = {"model": Output(Path("m.txt"), "Model"), "extra": Output(None, "Extra"), "quiet": Output(Path("q.txt"))}
     job = Job(outputs)
     job.write(model=lambda path: path.write_text("m"), extra=lambda _: pytest.fail("not wanted"), quiet=Path.touch)
-    answer = job.answer({"n": 3}, ["found"], ["last"])
-    assert answer.shown == ["found", "Model written to m.txt", "last"]
-    facts = dict(answer.facts)
+    facts, shown, code = job.answer({"n": 3}, ["found"], ["last"])
+    assert (shown, code) == (["found", "Model written to m.txt", "last"], 0)
     assert facts.pop("seconds") >= 0.0
     assert facts == {"model": Path("m.txt"), "extra": None, "quiet": Path("q.txt"), "n": 3}
 

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import unrelu
-from unrelu.report.imputation import Nearness
+from unrelu.report.imputation import PredictedColumn
 from unrelu.tables import write_table
 
 NAMES = ["As", "Pb", "Fe"]
@@ -85,11 +85,11 @@ def test_intervals_that_end_at_limits_hold_what_is_cut_off():
     for floor, ceiling in ((0.0, np.inf), (-np.inf, 0.3)):
         law = unrelu.RectifiedGaussian([0.2, 0.0], covariance, [floor, -np.inf], ceiling=[ceiling, np.inf])
         x = law.sample(20_000, random_state=1)
-        nearness = Nearness(law, 0, (0.2, 0.7))
+        found = PredictedColumn(law, 0, (0.2, 0.7))
         from unrelu.posterior.cells import Cells
 
-        nearness.add(Cells.of(law, x), law.predict(x, 0, (0.2, 0.7)))
-        facts = nearness.facts()
+        found.add(Cells.of(law, x), law.predict(x, 0, (0.2, 0.7)))
+        facts = found.facts()
         assert facts["expected_share_within"] > 0.52
         assert abs(facts["share_within"] - facts["expected_share_within"]) < 4.0 * np.sqrt(0.25 / 20_000)
 

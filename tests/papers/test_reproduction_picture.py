@@ -89,8 +89,8 @@ def test_strokes_tell_all_curves_apart():
         experiment = EXPERIMENTS[name]
         for measures in experiment.layout:
             drawn = strokes(experiment.curves, measures)
-            looks = {(s.colour, s.line, s.marker) for s in drawn}
-            assert len(looks) == len({s.label for s in drawn}) == len(drawn)
-            assert all((s.colour == LEARNED) == s.curve.ours for s in drawn)
+            looks = {(style["color"], style["linestyle"], style["marker"]) for *_, style in drawn}
+            assert len(looks) == len({label for _, _, label, _ in drawn}) == len(drawn)
+            assert all((style["color"] == LEARNED) == curve.ours for curve, *_, style in drawn)
     oracle = Curve("o", lambda seed: OnePass(), oracle=True)
-    assert strokes((oracle,), (BIAS,))[0].line == "--"
+    assert strokes((oracle,), (BIAS,))[0][-1]["linestyle"] == "--"

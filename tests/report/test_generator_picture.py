@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 
-from unrelu.report.layers import InnerSummary, LayerSummary, Network, peel_picture
+from unrelu.recovery.layers.decoding import LayerReport
+from unrelu.report.layers import Network, peel_picture
 from unrelu.report.pictures import LEARNED, SEEN, rendered
 
 D, P, Q, N = 9, 5, 3, 60
 RNG = np.random.default_rng(0)
-LAYER = LayerSummary(N, D, P, P, (0.3,) * P, 1e-8, 1e-12, 0, (), ())
+LAYER = LayerReport("facets", N, D, P, P, (18,) * P, 1e-8, 1e-12, 0, (), True, 1)
 A2, A1 = RNG.standard_normal((D, P)), RNG.standard_normal((P, Q))
 CHOICE = ((1, 0.5), (2, 0.1), (3, 0.0))
 ROWS, SAMPLES = RNG.standard_normal((N, D)), RNG.standard_normal((N, D))
@@ -27,7 +28,7 @@ def network():
     outer = (A2 / scale)[:, order]
     outer[4] = np.nan
     inner = (A1 * scale[:, None])[order] @ RNG.standard_normal((Q, Q))
-    return Network((LAYER,), (outer,), tuple("abcdefghi"), None, InnerSummary(inner, np.zeros(P), CHOICE))
+    return Network((LAYER,), (outer,), tuple("abcdefghi"), ((),), None, inner, np.zeros(P), CHOICE)
 
 
 def panels(figure):
@@ -36,7 +37,7 @@ def panels(figure):
 
 def test_inputs_have_their_weights_and_residuals(network):
     shown = panels(peel_picture(network, UNITS))
-    np.testing.assert_array_equal(np.ma.filled(shown["Inputs"].images[0].get_array()), network.inner.weights.T)
+    np.testing.assert_array_equal(np.ma.filled(shown["Inputs"].images[0].get_array()), network.input_weights.T)
     assert [label.get_text() for label in shown["Inputs"].get_yticklabels()] == ["z0", "z1", "z2"]
     assert [label.get_text() for label in shown["Inputs"].get_xticklabels()] == [f"h{i}" for i in range(P)]
     residuals = shown["Residual by inputs tried"]
@@ -64,9 +65,9 @@ def test_samples_stand_beside_the_table_in_its_principal_components(network):
 
 @pytest.mark.slow  # some seconds
 def test_odd_generators_are_drawn(network):
-    one = replace(network, inner=InnerSummary(np.ones((P, 1)), np.zeros(P), ()))
+    one = replace(network, input_weights=np.ones((P, 1)), input_choice=())
     assert rendered(peel_picture(one, UNITS, (ROWS, SAMPLES))).startswith(b"\x89PNG")
-    few = replace(one, layers=(replace(LAYER, n_outputs=2),), weights=(np.ones((2, P)),), names=("a", "b"))
+    few = replace(one, layers=(replace(LAYER, n_features=2),), weights=(np.ones((2, P)),), names=("a", "b"))
     assert rendered(peel_picture(few, UNITS, (ROWS[:, :2], SAMPLES[:, :2]))).startswith(b"\x89PNG")
-    many = replace(one, inner=InnerSummary(np.ones((P, 40)), np.zeros(P), tuple((q, 0.1) for q in range(1, 41))))
+    many = replace(one, input_weights=np.ones((P, 40)), input_choice=tuple((q, 0.1) for q in range(1, 41)))
     assert rendered(peel_picture(many, UNITS)).startswith(b"\x89PNG")

@@ -21,21 +21,22 @@ def columns_of(d: int = 3, n: int = 400, **parts):
 
 def test_the_columns_with_most_hidden_cells_come_first():
     _, _, columns = columns_of(9)
-    shares = [column.filled.mean() for column in columns]
+    shares = [filled.mean() for _, _, filled, *_ in columns]
     assert len(columns) == 6
     assert shares == sorted(shares, reverse=True)
-    assert columns[0].name == "x0"
-    assert columns[0].limits.tolist() == [0.0]
+    name, _, _, limits, _ = columns[0]
+    assert name == "x0"
+    assert limits.tolist() == [0.0]
 
 
 @pytest.mark.parametrize("d", [1, 2, 4, 6])
 def test_every_row_is_counted(d):
     _, _, columns = columns_of(d)
     figure = imputation_picture(columns, 400, "means")
-    for axes, column in zip(figure.axes, columns, strict=False):
+    for axes, (_, _, filled, *_) in zip(figure.axes, columns, strict=False):
         both, seen, law = (patch.get_data() for patch in axes.patches)
         assert both.values.sum() == 400
-        assert (both.values - seen.values).sum() == column.filled.sum()
+        assert (both.values - seen.values).sum() == filled.sum()
         assert seen.values[seen.edges[1:] <= 0.0].sum() == 0  # a bin starts at the floor
         assert 0.0 < law.values.sum() <= 400.0
     assert rendered(figure).startswith(b"\x89PNG")
@@ -44,8 +45,8 @@ def test_every_row_is_counted(d):
 def test_the_law_is_that_of_the_uncut_column():
     model = unrelu.RectifiedGaussian([0.0], [[1.0]], 0.5, shapes=(Log(),))
     cells = Cells.of(model, model.sample(300, random_state=1))
-    (column,) = filled_columns(model, cells, model.impute(cells.given))
-    np.testing.assert_allclose(column.below(np.array([np.exp(-1.0), 1.0])), [0.158655, 0.5], atol=1e-6)
+    ((*_, below),) = filled_columns(model, cells, model.impute(cells.given))
+    np.testing.assert_allclose(below(np.array([np.exp(-1.0), 1.0])), [0.158655, 0.5], atol=1e-6)
 
 
 def test_wide_positive_values_have_a_logarithmic_axis():

@@ -16,7 +16,8 @@ def judged(scores, simulated, threshold, cells, names) -> Judged:
     top = np.arange(len(cells))
     looked_at = SimpleNamespace(whole=dict(zip(top.tolist(), cells, strict=True)))
     verdict = SimpleNamespace(scores=scores, model_scores=simulated, threshold=threshold, top=top, cells=looked_at)
-    return Judged(verdict, 0.01, names, None, {})
+    law = SimpleNamespace(feature_names=names, n_features=len(names))
+    return Judged(SimpleNamespace(false_alarm_rate=0.01, distribution_=law), verdict, {})
 
 
 def result_of(d: int = 4, rows: int = 6, lowest: float = -50.0) -> Judged:

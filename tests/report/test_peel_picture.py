@@ -10,29 +10,23 @@ from matplotlib.colors import to_hex
 from scipy.stats import norm
 
 import unrelu
-from unrelu.report.layers import (
-    InnerSummary,
-    LayerSummary,
-    Network,
-    inner_tables,
-    layer_table,
-    peel_picture,
-    unit_table,
-)
+from unrelu.recovery.layers.decoding import LayerReport
+from unrelu.report.layers import Network, peel_picture
 from unrelu.report.pictures import LEARNED, NAIVE, rendered
 
 D, P, Q, N = 6, 4, 2, 500
-LAYER = LayerSummary(N, D, P, P, (0.25, 0.5, 0.75, 0.1), 1e-8, 1e-12, 0, ("x5",), ())
-INNER = LayerSummary(N, P, Q, Q, (0.5, 0.4), 1e-8, 1e-12, 100, (), (1,))
+LAYER = LayerReport("facets", N, D, P, P, (125, 250, 375, 50), 1e-8, 1e-12, 0, (), False, 1)
+INNER = LayerReport("facets", N, P, Q, Q, (200, 160), 1e-8, 1e-12, 100, (1,), False, 1)
 
 
 def network(law=True, layers=(LAYER, INNER)):
     rng = np.random.default_rng(0)
-    weights = [rng.standard_normal((layer.n_outputs, layer.n_hidden)) for layer in layers]
+    weights = [rng.standard_normal((layer.n_features, layer.n_hidden)) for layer in layers]
     weights[0][-1] = np.nan
     p = layers[-1].units_found
     learned = unrelu.RectifiedGaussian(np.full(p, 0.3), 4.0 * np.eye(p)) if law else None
-    return Network(tuple(layers), tuple(weights), tuple("abcdef"[:D]), learned)
+    unknown = (("x5",), ())[: len(layers)]
+    return Network(tuple(layers), tuple(weights), tuple("abcdef"[:D]), unknown, learned)
 
 
 def units_of(count=Q):
@@ -66,8 +60,8 @@ def test_weights_are_shown_unit_by_unit():
 def test_bars_are_shares_of_rows_off_and_doubtful_units_are_marked():
     figure = peel_picture(network(), units_of())
     bars = [axes for axes in figure.axes if axes.get_title(loc="left").startswith("Units off")]
-    for axes, layer in zip(bars, (LAYER, INNER), strict=True):
-        np.testing.assert_allclose([bar.get_width() for bar in axes.patches], 100.0 * np.array(layer.share_off))
+    for axes, shares in zip(bars, ([25, 50, 75, 10], [50, 40]), strict=True):
+        np.testing.assert_allclose([bar.get_width() for bar in axes.patches], shares)
     assert [to_hex(bar.get_facecolor()).upper() for bar in bars[1].patches] == [LEARNED, NAIVE]
     assert "doubtful" in bars[1].get_title(loc="left")
     assert "doubtful" not in bars[0].get_title(loc="left")
@@ -90,55 +84,58 @@ def test_histograms_have_the_mass_of_the_rows_in_which_a_unit_is_on():
 
 @pytest.mark.slow  # many pictures
 def test_odd_networks_are_drawn():
-    incomplete = replace(LAYER, units_found=1, share_off=(0.3,), residual=float("nan"))
+    incomplete = replace(LAYER, units_found=1, rows_off=(150,), residual=float("nan"))
     none = network(layers=(incomplete,))
     none = replace(none, weights=(np.full((D, P), np.nan),))
     figure = peel_picture(none, units_of(1))
     assert "1 of 4 units found" in panels(figure)["Layer 1"].texts[0].get_text()
     assert rendered(figure).startswith(b"\x89PNG")
-    wide = replace(LAYER, n_outputs=300, n_hidden=90, units_found=90, share_off=(0.5,) * 90)
+    wide = replace(LAYER, n_features=300, n_hidden=90, units_found=90, rows_off=(250,) * 90)
     law = unrelu.RectifiedGaussian(np.zeros(90), np.eye(90))
     weights = np.random.default_rng(0).standard_normal((300, 90))
-    many = Network((wide,), (weights,), tuple(f"x{j}" for j in range(300)), law)
+    many = Network((wide,), (weights,), tuple(f"x{j}" for j in range(300)), ((),), law)
     assert rendered(peel_picture(many, np.full((N, 90), np.nan))).startswith(b"\x89PNG")
     constant = replace(network(), law=unrelu.RectifiedGaussian([0.0, 1.0], np.zeros((2, 2))))
     assert not panels(peel_picture(constant, np.zeros((N, 2))))["Innermost h0"].lines[0].get_ydata().any()
 
 
 def test_tables_leave_out_what_there_is_nothing_to_say_of():
-    lines = [line[0] for line in layer_table((LAYER, INNER)).lines]
+    lines = [line[0] for line in network().shown()[0].lines]
     assert lines[-2:] == ["outputs not determined", "doubtful units"]
-    plain = replace(LAYER, undetermined=())
-    assert [line[0] for line in layer_table((plain,)).lines][-1] == "outlier rows"
-    many = replace(LAYER, n_hidden=21, units_found=21, share_off=(0.5,) * 21)
+    plain = replace(network(layers=(LAYER,)), undetermined=((),))
+    assert [line[0] for line in plain.shown()[0].lines][-1] == "outlier rows"
+    many = replace(LAYER, n_hidden=21, units_found=21, rows_off=(250,) * 21)
     law = unrelu.RectifiedGaussian(np.zeros(21), np.eye(21))
-    units = Network((many,), (np.ones((D, 21)),), tuple("abcdef"), law).units
-    assert unit_table(units).beyond == "... and 1 more"
+    _, units = Network((many,), (np.ones((D, 21)),), tuple("abcdef"), ((),), law).shown()
+    assert units.beyond == "... and 1 more"
 
 
 def test_a_line_says_why_a_search_ended():
     ended = replace(LAYER, ended="The time was up")
-    table = layer_table((LAYER, ended))
+    table = network(layers=(LAYER, ended)).shown()[0]
     assert table.lines[-1] == ("search", "", "The time was up")
 
 
 def test_tables_of_inputs_show_what_chose_their_number():
     weights = np.arange(150.0).reshape(25, 6) + 0.5
-    inner = InnerSummary(np.column_stack([weights, weights]), np.zeros(25), ((11, 0.25), (12, 3e-12)), 7)
-    facts, table = inner_tables(inner)
+    found = replace(
+        network(),
+        input_weights=np.column_stack([weights, weights]),
+        input_choice=((11, 0.25), (12, 3e-12)),
+        rows_without_inputs=7,
+    )
+    *_, facts, table = found.shown()
     assert [value for _, value in facts.lines] == ["12", "11 leaves 0.25, 12 leaves 3e-12", "7"]
     assert table.heads == ("weights of inputs", *(f">z{i}" for i in range(6)), ">...")
     assert [line[2] for line in table.lines[:2]] == ["1.5", "7.5"]
     assert table.beyond == "... and 5 more"
-    without = inner_tables(replace(inner, choice=(), rows_without_inputs=None))[0]
+    without = replace(found, input_choice=(), rows_without_inputs=None).shown()[-2]
     assert [name for name, _ in without.lines] == ["inputs"]
 
 
 def test_rows_without_inputs_are_those_that_were_used():
-    with_inner = replace(
-        network(layers=(INNER,)), inner=InnerSummary(np.ones((Q, 1)), np.zeros(Q), ())
-    )  # 100 of 500 rows were not used
+    with_inner = replace(network(layers=(INNER,)), input_weights=np.ones((Q, 1)))  # 100 of 500 rows were not used
     inputs = np.full((N, 1), np.nan)
     inputs[:390] = 1.0
-    assert with_inner.with_inputs(inputs).inner.rows_without_inputs == 10
-    assert network().with_inputs(inputs[:, :0]).inner is None
+    assert with_inner.with_inputs(inputs).rows_without_inputs == 10
+    assert network().with_inputs(inputs[:, :0]).input_weights is None

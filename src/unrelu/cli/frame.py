@@ -19,14 +19,14 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import typer
 
 from unrelu.cli import options
+from unrelu.cli.options import Output
 from unrelu.errors import (
     DoubtfulTableWarning,
     InvalidParameterError,
@@ -42,22 +42,15 @@ if TYPE_CHECKING:
 
     from unrelu.contracts import Samples, Step
 
-Words = Callable[[object], str]
-
 STDOUT = Path("-")
 BAD_INPUT, INTERNAL, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
 
+Answer: TypeAlias = tuple[Mapping[str, Any], Sequence[str | Table], int]
+"""What a command found: facts for --json, lines and tables for people, and the exit code that says so."""
+Words: TypeAlias = Callable[[object], str]
+
 
 # --- the end ----------------------------------------------------------------------------------------
-
-
-@dataclass
-class Answer:
-    """What a command found: ``facts`` for --json, lines and tables for people, and the exit code that says so."""
-
-    facts: Mapping[str, Any]
-    shown: Sequence[str | Table]
-    code: int = 0
 
 
 def command(says: Mapping[str, str] | None = None) -> Callable[[Callable[..., Answer | None]], Callable[..., None]]:
@@ -72,55 +65,48 @@ def command(says: Mapping[str, str] | None = None) -> Callable[[Callable[..., An
         spelled, groups = options.spelled_out(signature)
         OPTIONS.update(options_of(spelled.parameters))
 
-        def words(what: object) -> str:
-            return one_line(what, OPTIONS, says)
-
-        @functools.wraps(body)
         def run(**arguments: Any) -> None:
-            def work() -> Answer | None:
-                given = options.gathered(signature, groups, arguments)
-                if "job" in signature.parameters:
-                    given["job"] = Job.of(signature, given, arguments["as_json"])
-                    given["job"].words = words
-                return body(**given)
+            job: Job | None = None
+            notes: list[str] = []
+            code, line = 0, ""
 
-            code = _conduct(work, arguments["as_json"], words)
+            def words(what: object) -> str:
+                return one_line(what, OPTIONS, says, getattr(job and job.table, "row_label", None))
+
+            logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its font cache
+            os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")  # it tells of lost connections
+            try:
+                with _listening(notes, words):
+                    given = options.gathered(signature, groups, arguments)
+                    if "job" in signature.parameters:
+                        given["job"] = job = Job.of(signature, given, arguments["as_json"], words)
+                    answer = body(**given)
+                    if answer is not None:
+                        facts, shown, code = answer
+                        _present(facts, shown, notes, arguments["as_json"])
+            except KeyboardInterrupt as stop:
+                how_to_go_on = [words(note) for note in getattr(stop, "__notes__", [])]
+                code, line = INTERRUPTED, "\n".join([*how_to_go_on, "Interrupted: nothing half-written is left."])
+            except BrokenPipeError:  # the reader has seen enough, as in `unrelu sample ... | head`
+                _abandon_standard_output()
+                code = BROKEN_PIPE
+            except Exception as error:
+                code, line = _explain(error, words)
+                if _debugging():
+                    traceback.print_exc()
+            for note in notes:
+                typer.echo(f"Warning: {note}", err=True)
+            if line:
+                typer.echo(line, err=True)
             if code:
                 raise typer.Exit(code)
 
+        functools.update_wrapper(run, body)
         run.__signature__ = spelled  # type: ignore[attr-defined]
+        run.__annotations__ = {name: each.annotation for name, each in spelled.parameters.items()}
         return run
 
     return decorated
-
-
-def _conduct(body: Callable[[], Answer | None], as_json: bool, words: Words) -> int:
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its font cache
-    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")  # it tells of lost connections, with tracebacks
-    ROW_LABEL.set(None)
-    notes: list[str] = []
-    code, line = 0, ""
-    try:
-        with _listening(notes, words):
-            answer = body()
-            if answer is not None:
-                _present(answer, notes, as_json)
-                code = answer.code
-    except KeyboardInterrupt as stop:
-        how_to_go_on = [words(note) for note in getattr(stop, "__notes__", [])]
-        code, line = INTERRUPTED, "\n".join([*how_to_go_on, "Interrupted: nothing half-written is left."])
-    except BrokenPipeError:  # the reader has seen enough, as in `unrelu sample ... | head`
-        _abandon_standard_output()
-        code = BROKEN_PIPE
-    except Exception as error:
-        code, line = _explain(error, words)
-        if _debugging():
-            traceback.print_exc()
-    for note in notes:
-        typer.echo(f"Warning: {note}", err=True)
-    if line:
-        typer.echo(line, err=True)
-    return code
 
 
 def _explain(error: Exception, words: Words) -> tuple[int, str]:
@@ -162,16 +148,16 @@ def _debugging() -> bool:
     return bool(os.environ.get("UNRELU_DEBUG"))
 
 
-def _present(answer: Answer, notes: list[str], as_json: bool) -> None:
+def _present(facts: Mapping[str, Any], shown: Sequence[str | Table], notes: list[str], as_json: bool) -> None:
     with standard_output():
         if as_json:
-            typer.echo(json.dumps(plain({**answer.facts, "warnings": notes}), allow_nan=False, indent=2))
+            typer.echo(json.dumps(plain({**facts, "warnings": notes}), allow_nan=False, indent=2))
             return
         from rich.console import Console
 
         # Names of columns and files are data, not markup.
         console = Console(highlight=False, markup=False, emoji=False)
-        for item in answer.shown:
+        for item in shown:
             console.print(item if isinstance(item, str) else item.on_terminal(), soft_wrap=isinstance(item, str))
 
 
@@ -199,76 +185,50 @@ def _abandon_standard_output() -> None:
 # --- files, checked before the long work and written after it --------------------------------------
 
 
-@dataclass
-class Output:
-    """A file that a command writes where it is wanted (has a path); see :class:`unrelu.cli.options.Writes`."""
-
-    path: Path | None
-    called: str = ""
-    kind: str = "archive"
-
-    def check(self) -> None:
-        """Raise unless such a file can be written under that name."""
-        if self.path is None or self.path == STDOUT:
-            return
-        if self.kind in ("table", "columns", "rows"):
-            from unrelu.tables.write import check_table
-
-            check_table(self.path, columns=self.kind == "columns")
-        elif self.kind == "edges":
-            from unrelu.graph.learning import check_edges_file
-
-            check_edges_file(self.path)
-        elif self.kind == "picture":
-            from unrelu.report.pictures import check_picture
-
-            check_picture(self.path)
-
-
 class Job:
     """One run of a command. Made before the long work, as it checks all files that can be refused by then.
 
-    ``tables`` are paths and globs of input tables, ``files`` other inputs.
+    ``tables`` are paths and globs of input tables, ``files`` other inputs. ``table`` is the one that was opened.
     """
 
+    table: Samples | None = None
+
     def __init__(
-        self, outputs: Mapping[str, Output], tables: Sequence[str] = (), files: Iterable[Path | None] = ()
+        self,
+        outputs: Mapping[str, Output],
+        tables: Sequence[str] = (),
+        files: Iterable[Path | None] = (),
+        words: Words = str,
     ) -> None:
-        self.words: Words = str
+        self.words = words
         self._begin = time.perf_counter()
         self._outputs = {name: output for name, output in outputs.items() if output.path is not None}
         self._names = list(outputs)
         self._left_out: list[str] = []
-        self._table: Samples | None = None
+        # Rows on standard output leave no room there for anything else.
+        self.to_stdout = any(output.kind == "rows" and output.path == STDOUT for output in self._outputs.values())
         inputs: list[str | Path] = [path for path in files if path is not None]
         if tables:
             from unrelu.tables.files import files_of
 
             inputs += files_of(list(tables))
-        chosen = [output.path for output in self._outputs.values()]
-        check_outputs([path for path in chosen if not (self.to_stdout and path == STDOUT)], inputs)
-        for output in self._outputs.values():
-            output.check()
+        check_outputs(list(self._outputs.values()), inputs)
 
     @classmethod
-    def of(cls, signature: inspect.Signature, given: Mapping[str, Any], as_json: bool) -> Job:
+    def of(cls, signature: inspect.Signature, given: Mapping[str, Any], as_json: bool, words: Words) -> Job:
         """That of a command: ``paths`` and ``table`` are tables; ``model``, ``weights`` and ``files`` other inputs."""
         outputs, reading = {}, given.get("reading", options.EVERYTHING)
         for name, parameter in signature.parameters.items():
-            marks = getattr(parameter.annotation, "__metadata__", ())
-            for spec in [mark for mark in marks if isinstance(mark, options.Writes)]:
-                kind = "columns" if spec.kind == "table" and reading.id else spec.kind
-                path = given[name]
-                outputs[spec.fact or name] = Output(None if path is None else Path(path), spec.called, kind)
+            for spec in [
+                each for each in getattr(parameter.annotation, "__metadata__", ()) if isinstance(each, Output)
+            ]:
+                path, kind = given[name], "columns" if spec.kind == "table" and reading.id else spec.kind
+                outputs[spec.fact or name] = replace(spec, path=None if path is None else Path(path), kind=kind)
                 if kind == "rows" and path == "-" and as_json:
                     raise InvalidParameterError("--json needs --output: standard output cannot hold the rows as well.")
-        tables = given.get("paths", [given["table"]] if "table" in given else [])
-        return cls(outputs, tables, [given.get("model"), given.get("weights"), *given.get("files", ())])
-
-    @property
-    def to_stdout(self) -> bool:
-        """Whether rows go to standard output, which then has room for nothing else."""
-        return any(output.kind == "rows" and output.path == STDOUT for output in self._outputs.values())
+        tables = given.get("paths", given.get("table") or [])
+        tables = [tables] if isinstance(tables, str) else tables
+        return cls(outputs, tables, [given.get("model"), given.get("weights"), *given.get("files", ())], words)
 
     @property
     def seconds(self) -> float:
@@ -282,25 +242,29 @@ class Job:
 
     def expect(self, name: str, called: str, kind: str) -> None:
         """An output is something else than its annotation says."""
-        if name in self._outputs:
-            self._outputs[name] = Output(self._outputs[name].path, called, kind)
-            self._outputs[name].check()
-
-    def reads(self, table: Samples) -> Samples:
-        """The table itself; the answer tells what its text cells were read as."""
-        self._table = table
-        return table
+        self._outputs[name] = replace(self._outputs[name], called=called, kind=kind)
+        check_outputs([self._outputs[name]])
 
     @contextmanager
     def watch(self, doubts: bool = True) -> Iterator[Meter]:
-        """Around long work: a watch that shows its steps. Without ``doubts`` those are no warnings, as the answer has
-        them in one table."""
+        """Around long work: a watch that shows its steps, on a terminal only. Without ``doubts`` those are no warnings,
+        as the answer has them in one table."""
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
         from unrelu.contracts import unwatched
         from unrelu.kernels import telling_of_compiling
 
-        with meter(hidden=self.to_stdout) as shown, warnings.catch_warnings():
+        drawn = not self.to_stdout and sys.stderr.isatty()
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[words]}"))
+        progress = Progress(
+            *columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True, disable=not drawn
+        )
+        # Older versions of rich end a disabled one with an empty line.
+        with progress if drawn else nullcontext(), warnings.catch_warnings():
             if not doubts:
                 warnings.simplefilter("ignore", DoubtfulTableWarning)
+            shown = Meter(progress)
             with telling_of_compiling(shown if sys.stderr.isatty() else unwatched):
                 yield shown
 
@@ -310,19 +274,25 @@ class Job:
         A content is given the path to write; that of a picture returns the figure, and is drawn before anything is
         written.
         """
-        pictures = [name for name, output in self._outputs.items() if output.kind.endswith("picture")]
-        drawn = {name: self._drawn(self._outputs[name], contents[name]) for name in pictures}
+        pictures: dict[Path, bytes] = {}
+        for name, output in list(self._outputs.items()):
+            if output.path is not None and output.kind.endswith("picture"):
+                from unrelu.report.pictures import rendered
+
+                try:
+                    pictures[output.path] = rendered(contents[name](), output.path.suffix)
+                except MissingDependencyError as missing:
+                    if output.kind == "picture":
+                        raise
+                    self.leave_out(name, f"The picture was left out. {missing}")
         for name, output in self._outputs.items():
-            if name not in drawn and output.kind != "kept":
+            if output.path not in pictures and output.kind != "kept":
                 with standard_output() if output.path == STDOUT else nullcontext():
                     contents[name](output.path)
-        for name, picture in drawn.items():
-            if picture is None:
-                del self._outputs[name]
-                continue
+        for path, picture in pictures.items():
             from unrelu.report.pictures import write_picture
 
-            write_picture(self._outputs[name].path or "", picture)
+            write_picture(path, picture)
 
     def leave_out(self, name: str, why: str) -> bool:
         """Write an output not after all, and say why in the answer; whether it was wanted."""
@@ -330,20 +300,13 @@ class Job:
         self._left_out += [why] * wanted
         return wanted
 
-    def _drawn(self, output: Output, draw: Callable[[], Any]) -> bytes | None:
-        from unrelu.report.pictures import rendered
-
-        assert output.path is not None, "only what is wanted is drawn"
-        try:
-            return rendered(draw(), output.path.suffix)
-        except MissingDependencyError as missing:
-            if output.kind == "picture":
-                raise
-            self._left_out.append(f"The picture was left out. {missing}")
-            return None
-
     def answer(
-        self, facts: Mapping[str, Any], shown: Sequence[str | Table], last: Sequence[str] = (), fitted: Any = None
+        self,
+        facts: Mapping[str, Any],
+        shown: Sequence[str | Table],
+        last: Sequence[str] = (),
+        fitted: Any = None,
+        code: int = 0,
     ) -> Answer | None:
         """The answer: what was found, and which files were written; nothing if rows went to standard output.
 
@@ -354,48 +317,57 @@ class Job:
         from unrelu.validation import listed
 
         every = {**self.files, "seconds": round(self.seconds, 3), **facts}
-        if self._table is not None and (skipped := self._table.skipped_files):
+        if self.table is not None and (skipped := self.table.skipped_files):
             every["skipped_files"] = skipped
         told: list[str | Table] = list(shown[:1])
-        if self._table is not None and (notes := self._table.notes):
+        if self.table is not None and (notes := self.table.notes):
             every["text_cells"] = notes
             told.append(f"Text in cells: {listed(notes, most=8)}.")
         if fitted is not None:
-            from unrelu.report.model import labels
-            from unrelu.report.tables import doubts_shown
+            from unrelu.report.tables import doubt_table, labels, trust_line
 
             report = getattr(fitted, "report_", None)
             every["report"] = None if report is None else asdict(report)
-            told += doubts_shown(report, labels(fitted.distribution_), self.words)
+            if report is not None and report.doubts:
+                names = labels(fitted.distribution_)
+                told += [trust_line(report.doubts), doubt_table(report.doubts, names, self.words)]
         written = [f"{each.called} written to {each.path}" for each in self._outputs.values() if each.called]
-        return Answer(every, [*told, *shown[1:], *written, *self._left_out, *last])
+        return every, [*told, *shown[1:], *written, *self._left_out, *last], code
 
 
-class _Tried(Exception):
-    """Ends a trial write before anything appears."""
-
-
-def check_outputs(outputs: Iterable[Path | None], inputs: Iterable[str | Path] = ()) -> None:
-    """Raise OutputError unless every output (None: not wanted) can be written and is no input."""
+def check_outputs(outputs: Sequence[Output], inputs: Sequence[str | Path] = ()) -> None:
+    """Raise OutputError unless every output can be written, under its name and as its kind, and is no input."""
     from unrelu.storage import atomic_write  # brings NumPy, for which --help does not wait
 
-    chosen = [output for output in outputs if output is not None]
-    places = [os.path.abspath(output) for output in chosen]
-    for output, place in zip(chosen, places, strict=True):
+    places = [os.path.abspath(output.path or "") for output in outputs]
+    for output, place in zip(outputs, places, strict=True):
+        path, kind = output.path or Path(), output.kind
         if places.count(place) > 1:
-            raise OutputError(f"The same file {output} is named for two outputs: choose different names.")
-    inputs = list(inputs)
-    for output in chosen:
-        if str(output) == "-":
-            raise OutputError("Only rows can go to standard output: give a file name.")
-        if output.is_dir():
-            raise OutputError(f"Cannot write {output}: it is a folder. Give a file name.")
+            raise OutputError(f"The same file {path} is named for two outputs: choose different names.")
+        if path == STDOUT:
+            if kind != "rows":
+                raise OutputError("Only rows can go to standard output: give a file name.")
+            continue
+        if path.is_dir():
+            raise OutputError(f"Cannot write {path}: it is a folder. Give a file name.")
         for source in inputs:
-            if os.path.exists(source) and os.path.exists(output) and os.path.samefile(source, output):
-                raise OutputError(f"{output} is also an input: choose another name for the output.")
-        if output.is_file() or not output.exists():  # a pipe or device would notice the trial
-            with suppress(_Tried), atomic_write(output):
-                raise _Tried
+            if os.path.exists(source) and path.exists() and os.path.samefile(source, path):
+                raise OutputError(f"{path} is also an input: choose another name for the output.")
+        if path.is_file() or not path.exists():  # a pipe or device would notice the trial
+            with suppress(EOFError), atomic_write(path):
+                raise EOFError  # ends the trial before anything appears
+        if kind in ("table", "columns", "rows"):
+            from unrelu.tables.write import check_table
+
+            check_table(path, columns=kind == "columns")
+        elif kind == "edges":
+            from unrelu.graph.learning import check_edges_file
+
+            check_edges_file(path)
+        elif kind == "picture":
+            from unrelu.report.pictures import check_picture
+
+            check_picture(path)
 
 
 @contextmanager
@@ -436,27 +408,6 @@ class Meter:
         self._progress.update(self._task, completed=step.done, total=step.total, words=step.words)
 
 
-@contextmanager
-def meter(*, hidden: bool = False) -> Iterator[Meter]:
-    """A meter that is drawn only on a terminal, and cleared at the end."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    drawn = not hidden and sys.stderr.isatty()
-    progress = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.fields[words]}"),
-        TimeElapsedColumn(),
-        console=Console(stderr=True),
-        transient=True,
-        disable=not drawn,
-    )
-    with progress if drawn else nullcontext():  # older versions of rich end a disabled one with an empty line
-        yield Meter(progress)
-
-
 # --- what the library says of parameters and rows, said of options and lines ------------------------
 
 _RENAMED = {
@@ -471,10 +422,6 @@ _RENAMED = {
 _TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
 _VALUE = rf"{_TEXT}|True|False|{_NUMBER}|\[(?:{_TEXT}|{_NUMBER}|,\s*)+\]"
-ROW_LABEL: ContextVar[Callable[[int], str] | None] = ContextVar("ROW_LABEL", default=None)
-"""What the table that a command reads calls a row that is counted from 0."""
-
-
 OPTIONS: dict[str, str] = {}
 """The options of all commands by the library's names of these parameters."""
 
@@ -485,11 +432,17 @@ def options_of(names: Iterable[str]) -> dict[str, str]:
     return {**own, **{name: own[option] for name, option in _RENAMED.items() if option in own}}
 
 
-def one_line(what: object, options: Mapping[str, str], says: Mapping[str, str] | None = None) -> str:
+def one_line(
+    what: object,
+    options: Mapping[str, str],
+    says: Mapping[str, str] | None = None,
+    row_label: Callable[[int], str] | None = None,
+) -> str:
     """A message, or an error or warning, for one line of the terminal: options where the library names parameters.
 
     The library writes a parameter and its value as name=value. Bare names are the parameter at fault, and those that
-    cannot be English. ``says`` are a command's own words for phrases of the library.
+    cannot be English. ``says`` are a command's own words for phrases of the library. Rows are counted from 1; a single
+    one is told by ``row_label``, which knows its line in the file.
 
     >>> options = options_of(["floor", "drop", "method"])
     >>> one_line("If the floor is lower,\\npass it as floor= (say floor=-1).", options)
@@ -501,9 +454,15 @@ def one_line(what: object, options: Mapping[str, str], says: Mapping[str, str] |
     for phrase, own in (says or {}).items():
         text = text.replace(phrase, own)
     parameter: str = getattr(what, "parameter", None) or ""
-    rows = getattr(what, "rows", ())
-    if rows:
-        text = _rows_counted_from_one(text, rows)
+    if rows := getattr(what, "rows", ()):
+        from unrelu.validation import listed, row_labels
+
+        told = {row_labels([row]): row_label(row) if row_label else f"row {row + 1:,}" for row in rows}
+        if len(rows) > 1:
+            told[row_labels(rows)] = f"rows {listed(f'{row + 1:,}' for row in rows)}"
+        for before, after in told.items():
+            for start in (str, str.capitalize):
+                text = text.replace(start(before[0]) + before[1:], start(after[0]) + after[1:])
     if parameter in options:
         before, found, after = text.partition(f": {parameter} ")
         if text.startswith((f"{parameter} ", f"{parameter}:")):
@@ -526,20 +485,6 @@ def one_line(what: object, options: Mapping[str, str], says: Mapping[str, str] |
         return found + ("=" if value.startswith("-") else " ") + value
 
     return re.sub(rf"(?<![\w.'\"-])(?:{named}{bare})", option, text) if options else text
-
-
-def _rows_counted_from_one(text: str, rows: Sequence[int]) -> str:
-    """Rows on the command line are counted from 1; a single one also has its line in the file."""
-    from unrelu.validation import listed, row_label, row_labels
-
-    label = ROW_LABEL.get() or (lambda row: f"row {row + 1:,}")
-    told = {row_label(row): label(row) for row in rows}
-    if len(rows) > 1:
-        told[row_labels(rows)] = f"rows {listed(f'{row + 1:,}' for row in rows)}"
-    for before, after in told.items():
-        for start in (str, str.capitalize):
-            text = text.replace(start(before[0]) + before[1:], start(after[0]) + after[1:])
-    return text
 
 
 def _item(value: object) -> str:

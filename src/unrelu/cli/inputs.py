@@ -4,36 +4,34 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from unrelu import storage, tables
-from unrelu.cli.frame import ROW_LABEL
+from unrelu.cli.frame import Job
 from unrelu.cli.options import FitOptions, TableOptions
 from unrelu.contracts import FloatArray, Samples, Watch
 from unrelu.errors import InputFileError, InvalidParameterError, ModelFileError, WeakColumnsWarning
 from unrelu.limits import floor_per_column
 from unrelu.model import RectifiedGaussian
-from unrelu.tables import SparseSamples
-from unrelu.tables.files import FileSamples, column_names
+from unrelu.tables.files import column_names
 from unrelu.validation import label_columns, listed, suggestion, warn
 
 if TYPE_CHECKING:
     from unrelu.estimators import FloorImputer
 
+Names: TypeAlias = tuple[str, ...] | None
+Layer: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, Names, bool]
+
 _ARRAYS = ("weights", "bias", "floor", "feature_names")
 _EXPECTED = "Give what unrelu fit or unrelu factor wrote, or an npz file with arrays weights (d x k) and bias (d)."
 
 
-def law_in(path: Path) -> RectifiedGaussian:
+def law_in(path: Path, content: Any = None) -> RectifiedGaussian:
     """The law in a file: a model's own, or the one that a saved learner or detector has learned."""
-    return _law_of(storage.load(path), path)
-
-
-def _law_of(content: Any, path: Path) -> RectifiedGaussian:
+    content = storage.load(path) if content is None else content
     law = getattr(content, "distribution_", content)
     if not isinstance(law, RectifiedGaussian):
         raise ModelFileError(
@@ -43,22 +41,16 @@ def _law_of(content: Any, path: Path) -> RectifiedGaussian:
     return law
 
 
-@dataclass(frozen=True, eq=False)
-class RowSource:
-    """What rows are drawn from: ``draw`` so many with a generator, of columns that may have names."""
+def source_in(path: Path, as_seen: bool) -> tuple[Callable[[int, np.random.Generator], FloatArray], int, Names]:
+    """What can be sampled in a file: a function that draws so many rows, how many columns these have, and their names.
 
-    draw: Callable[[int, np.random.Generator], FloatArray]
-    n_features: int
-    feature_names: tuple[str, ...] | None
-
-
-def source_in(path: Path, as_seen: bool) -> RowSource:
-    """What can be sampled in a file: a model, what has learned one, or a network, some of whose columns may be NaN."""
+    The file is of a model, of what has learned one, or of a network, some of whose columns may be NaN.
+    """
     content = storage.load(path)
     kind = type(content).__name__  # by its name, so that a model is read without the modules of all others
     if kind not in ("Peeled", "TwoLayerReLULearner"):
-        law = _law_of(content, path)
-        return RowSource(lambda count, rng: law.sample(count, rng, as_seen), law.n_features, law.feature_names)
+        law = law_in(path, content)
+        return lambda count, rng: law.sample(count, rng, as_seen), law.n_features, law.feature_names
     if kind == "Peeled":
         known, names = content.layers[0].column_identifiable, content.feature_names
     else:
@@ -67,46 +59,53 @@ def source_in(path: Path, as_seen: bool) -> RowSource:
     if known.any() and not known.all():
         columns = label_columns(~known, names)
         warn(f"The network's weights of {columns} are not determined: empty in all rows.", WeakColumnsWarning)
-    return RowSource(content.sample, len(known), names)
+    return content.sample, len(known), names
 
 
 def opened(
-    paths: list[str], reading: TableOptions, floor: Sequence[str] | None = None, checkpoint: Path | None = None
+    job: Job,
+    paths: list[str],
+    reading: TableOptions,
+    floor: Sequence[str] | None = None,
+    checkpoint: Path | None = None,
+    columns: list[str] | None = None,
 ) -> Samples:
-    """The table; messages about its rows will tell their lines."""
-    return _known(tables.open_samples(paths, **reading.chosen(floor), checkpoint=checkpoint))
-
-
-def ids_of(table: Samples) -> dict[str, list[str]]:
-    """The columns that are kept as text, by name."""
-    return table.ids()
+    """The table, which the job's messages and answer will speak of; columns may be chosen by what is in a model."""
+    job.table = tables.open_samples(paths, **reading.chosen(floor, columns), checkpoint=checkpoint)
+    return job.table
 
 
 def model_and_table(
-    paths: list[str], model: Path | None, reading: TableOptions, fitting: FitOptions
+    job: Job, paths: list[str], model: Path | None, reading: TableOptions, fitting: FitOptions
 ) -> tuple[RectifiedGaussian | None, Samples]:
     """The law in a file, of those of its columns that are wanted, None where the table is to be fitted; the table."""
     if model is None:
-        return None, opened(paths, reading, fitting.floor)
+        return None, opened(job, paths, reading, fitting.floor)
     fitting.refuse_with(model)
     law = law_in(model)
-    table, at = matched_table(model, law.feature_names, law.n_features, paths, reading)
+    table, at = matched_table(job, model, law.feature_names, law.n_features, paths, reading)
     return law.marginal(at), table
 
 
-def asked(
-    paths: list[str], model: Path | None, reading: TableOptions, fitting: FitOptions, seed: int, watch: Watch
+def fitted_imputer(
+    job: Job,
+    paths: list[str],
+    model: Path | None,
+    reading: TableOptions,
+    fitting: FitOptions,
+    seed: int,
+    watch: Watch,
 ) -> tuple[FloorImputer, Samples]:
     """What answers questions about a table, and the table: a fit to it, or a model from a file."""
     from unrelu.estimators import FloorImputer
 
-    law, table = model_and_table(paths, model, reading, fitting)
+    law, table = model_and_table(job, paths, model, reading, fitting)
     if law is None:
         return FloorImputer(**fitting.parameters(seed)).watched_by(watch).fit(table), table
-    return knowing(law, table, fitting.floor_tolerance).watched_by(watch), table
+    return imputer_of(law, table, fitting.floor_tolerance).watched_by(watch), table
 
 
-def knowing(law: RectifiedGaussian, table: Samples, floor_tolerance: float = 0.0) -> FloorImputer:
+def imputer_of(law: RectifiedGaussian, table: Samples, floor_tolerance: float = 0.0) -> FloorImputer:
     """What answers by a law; of a table whose cells state their own limits the law's limits are not those.
 
     Floors of 0 stay, of columns without such cells: they are no limits of detection.
@@ -122,43 +121,31 @@ def knowing(law: RectifiedGaussian, table: Samples, floor_tolerance: float = 0.0
 
 
 def matched_table(
-    file: Path, names: Sequence[str] | None, n_columns: int, paths: list[str], reading: TableOptions
+    job: Job, file: Path, names: Sequence[str] | None, n_columns: int, paths: list[str], reading: TableOptions
 ) -> tuple[Samples, list[int]]:
     """The table, and which of a file's columns are in it: by name where both have names, by position elsewhere."""
     if names is not None and names_in(paths, reading) is not None:
-        wanted = _wanted(file, names, reading.columns, reading.drop)
+        for unknown in [name for name in [*reading.columns, *reading.drop] if name not in names]:
+            raise InvalidParameterError(
+                f"{file} has no column {unknown!r}. {suggestion(unknown, names, 'It speaks of', most=8)}"
+            )
+        wanted = [name for name in dict.fromkeys(reading.columns or names) if name not in reading.drop]
+        if not wanted:
+            raise InvalidParameterError(f"No column of {file} is left: drop fewer columns.")
         try:
-            table = tables.open_samples(paths, **reading.chosen(columns=wanted))
-            return _known(table), [names.index(name) for name in wanted]
+            return opened(job, paths, reading, columns=wanted), [names.index(name) for name in wanted]
         except InputFileError as error:
             raise InputFileError(f"{error} {file} speaks of {listed(names, most=8)}.") from error
-    table = tables.open_samples(paths, **reading.chosen())
+    table = opened(job, paths, reading)
     if table.n_features != n_columns:
         raise InvalidParameterError(
             f"{file} is of {n_columns:,} columns, the table has {table.n_features:,}: choose the same ones, in the same"
             " order, with columns= or drop=."
         )
-    return _known(table), list(range(n_columns))
+    return table, list(range(n_columns))
 
 
-def _known(table: FileSamples | SparseSamples) -> Samples:
-    if isinstance(table, FileSamples):
-        ROW_LABEL.set(table.row_label)
-    return table
-
-
-def _wanted(file: Path, names: Sequence[str], keep: list[str], drop: list[str]) -> list[str]:
-    for unknown in [name for name in [*keep, *drop] if name not in names]:
-        raise InvalidParameterError(
-            f"{file} has no column {unknown!r}. {suggestion(unknown, names, 'It speaks of', most=8)}"
-        )
-    wanted = [name for name in dict.fromkeys(keep or names) if name not in drop]
-    if not wanted:
-        raise InvalidParameterError(f"No column of {file} is left: drop fewer columns.")
-    return wanted
-
-
-def names_in(paths: list[str], reading: TableOptions) -> tuple[str, ...] | None:
+def names_in(paths: list[str], reading: TableOptions) -> Names:
     """What the tables' columns are called; None where they have no names.
 
     Nothing where that cannot be asked twice, as of standard input, or not at all: reading will say why.
@@ -172,35 +159,17 @@ def names_in(paths: list[str], reading: TableOptions) -> tuple[str, ...] | None:
 # --- the layer of `recover` -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class KnownLayer:
-    """A, b and the floor (0 where the file does not tell it), and the columns' names where they have any.
-
-    ``fitted``: it was learned by unrelu, so that its latent numbers are standard normal.
-    """
-
-    weights: FloatArray
-    bias: FloatArray
-    floor: FloatArray
-    names: tuple[str, ...] | None
-    fitted: bool
-
-    def part(self, at: list[int]) -> KnownLayer:
-        """The columns at these positions."""
-        names = None if self.names is None else tuple(self.names[j] for j in at)
-        return KnownLayer(self.weights[at], self.bias[at], self.floor[at], names, self.fitted)
-
-
-def loaded_layer(path: Path, n_components: int | None, floor: list[str] | None) -> KnownLayer:
-    """The layer in a file, whatever wrote it; its floor may be given where the file does not tell it."""
+def loaded_layer(path: Path, n_components: int | None, floor: list[str] | None) -> Layer:
+    """The layer in a file, whatever wrote it: A, b, the floor (0 where the file does not tell it, so that it may be
+    given), the columns' names, and whether it was fitted by unrelu, so that its latent numbers are standard normal."""
     from unrelu.recovery.latent_estimator import ReLULatentRecovery
     from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
 
     content = None if storage.stated_format(path) is None else storage.load(path)
     if content is None:
-        layer, own_floor = _of_arrays(path)
+        layer, own_floor = _layer_of_arrays(path)
     else:
-        layer, own_floor = _of_model(path, content, n_components), True
+        layer, own_floor = _layer_of_model(path, content, n_components), True
     if n_components is not None and (content is None or isinstance(content, ReLUMatrixRecovery | ReLULatentRecovery)):
         raise InvalidParameterError(
             f"--components is for a model that unrelu fit wrote, and {path} is none: leave it out."
@@ -210,7 +179,7 @@ def loaded_layer(path: Path, n_components: int | None, floor: list[str] | None) 
     return layer
 
 
-def _of_model(path: Path, content: Any, n_components: int | None) -> KnownLayer:
+def _layer_of_model(path: Path, content: Any, n_components: int | None) -> Layer:
     from unrelu.recovery.latent_estimator import ReLULatentRecovery
     from unrelu.recovery.matrix.state import MatrixState
 
@@ -233,10 +202,10 @@ def _of_model(path: Path, content: Any, n_components: int | None) -> KnownLayer:
     layer = (recovery.weights_, recovery.bias_) if learned else (recovery.weights, recovery.bias)
     weights, bias = map(np.asarray, layer)
     floor = floor_per_column(recovery.floor, len(bias))
-    return KnownLayer(weights, bias, floor, None if names is None else tuple(map(str, names)), fitted=not own)
+    return weights, bias, floor, None if names is None else tuple(map(str, names)), not own
 
 
-def _of_arrays(path: Path) -> tuple[KnownLayer, bool]:
+def _layer_of_arrays(path: Path) -> tuple[Layer, bool]:
     """An npz file of somebody's own, and whether it tells the floor."""
     from unrelu.recovery import GaussianPrior, RobustLatent
     from unrelu.recovery.latent_estimator import ReLULatentRecovery
@@ -258,4 +227,4 @@ def _of_arrays(path: Path) -> tuple[KnownLayer, bool]:
     names = tuple(arrays["feature_names"].ravel().tolist()) if "feature_names" in arrays else None
     if names is not None and (len({*names}) != len(bias) or not all(isinstance(name, str) for name in names)):
         raise ModelFileError(f"{path}: feature_names is not one text for each row of weights, all of them different.")
-    return KnownLayer(weights, bias, floor, names, fitted=False), "floor" in arrays
+    return (weights, bias, floor, names, False), "floor" in arrays

@@ -19,7 +19,7 @@ from unrelu.cli.frame import Answer, Job, command
 from unrelu.errors import InvalidParameterError, ModelFileError, OutputError, SingularCovarianceWarning
 
 if TYPE_CHECKING:
-    from unrelu.contracts import LearningReport, Samples
+    from unrelu.contracts import Samples
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.notebook import Table
 
@@ -52,7 +52,7 @@ def fit(
     reading: options.TableOptions = options.EVERYTHING,
     checkpoint: Annotated[
         Path | None,
-        options.Writes(
+        options.also(
             "Keep what was counted in this file while rows are read: after an interrupt the same command goes on"
             " from there. Removed when the model is written. With --method one_pass.",
             kind="kept",
@@ -61,7 +61,7 @@ def fit(
     output: Annotated[Path, options.output("The model file to write.", "Model", fact="model")] = Path("model.npz"),
     record: Annotated[
         Path | None,
-        options.Writes("Also write what was counted, without rows: unrelu merge joins such files.", "Record"),
+        options.also("Also write what was counted, without rows: unrelu merge joins such files.", "Record"),
     ] = None,
     round_counts: Annotated[
         int | None, "In the record, counts below K are 0, with their sums.", {"min": 2, "metavar": "K"}
@@ -89,15 +89,20 @@ def fit(
     from unrelu.report.check import model_picture, worst_columns
 
     own_floor = floor if floor != ["0.0"] else None
-    rows = job.reads(opened(paths, reading.without(groups), own_floor, checkpoint))
+    rows = opened(job, paths, reading.without(groups), own_floor, checkpoint)
     asked = options.FitOptions(components, method, floor, ceiling, shape, floor_tolerance).parameters(seed)
     learner = RectifiedGaussianLearner(**asked, nonnegative_bias=nonnegative_bias, stderr=stderr)
     with job.watch(doubts=False) as watch:
         learner.watched_by(watch).fit(rows, groups=groups)
     law, likelihood = learner.distribution_, _likelihood(learner, rows)
+
+    def kept_record() -> Any:
+        record: Any = learner.record_
+        return record if round_counts is None else record.rounded(round_counts)
+
     job.write(
-        model=partial(law.save, details=_details(learner, paths, rows, likelihood)),
-        record=lambda path: _kept_record(learner, round_counts).save(path),
+        model=partial(law.save, details=_details(learner, paths, dict(rows.skipped_files), likelihood)),
+        record=lambda path: learner.with_record(kept_record()).save(path),
         picture=lambda: model_picture(law, learner.report_.share_floored_by_column, worst_columns(learner, rows)),
     )
     if checkpoint is not None:
@@ -112,7 +117,7 @@ def merge(
         list[Path], typer.Argument(help="Records of unrelu fit --record, or saved learners.", metavar="RECORDS")
     ],
     output: Annotated[Path, options.output("The model file to write.", "Model", fact="model")] = Path("model.npz"),
-    record: Annotated[Path | None, options.Writes("Also write the record of all rows.", "Record")] = None,
+    record: Annotated[Path | None, options.also("Also write the record of all rows.", "Record")] = None,
     picture: Annotated[Path | None, options.picture("the model")] = None,
 ) -> Answer | None:
     """Learn a model from records of disjoint rows, as if all rows had been in one table.
@@ -126,8 +131,8 @@ def merge(
         learner = _merged(files)
         law, shares = learner.distribution_, learner.report_.share_floored_by_column
     job.write(
-        model=partial(law.save, details=_details(learner, [str(file) for file in files])),
-        record=lambda path: _kept_record(learner).save(path),
+        model=partial(law.save, details=_details(learner, [str(file) for file in files], {}, None)),
+        record=lambda path: learner.with_record(learner.record_).save(path),
         picture=lambda: model_picture(law, shares),
     )
     return _learned(job, learner, None)
@@ -170,12 +175,6 @@ def _merged(files: list[Path]) -> RectifiedGaussianLearner:
     return merged
 
 
-def _kept_record(learner: RectifiedGaussianLearner, round_counts: int | None = None) -> RectifiedGaussianLearner:
-    """What travels to others: parameters, names and the record, but no row and nothing learned yet."""
-    record: Any = learner.record_
-    return learner.with_record(record if round_counts is None else record.rounded(round_counts))
-
-
 def _likelihood(learner: RectifiedGaussianLearner, rows: Samples) -> dict[str, Any] | None:
     """Log-likelihood, AIC and BIC, where one more pass costs next to nothing; None elsewhere, or without a density."""
     from unrelu.report.model import likelihood_facts, reported_likelihood
@@ -196,16 +195,16 @@ def _likelihood(learner: RectifiedGaussianLearner, rows: Samples) -> dict[str, A
 
 def _details(
     learner: RectifiedGaussianLearner,
-    paths: Sequence[str],
-    rows: Samples | None = None,
-    likelihood: dict[str, Any] | None = None,
+    inputs: Sequence[str],
+    skipped_files: dict[str, str],
+    likelihood: dict[str, Any] | None,
 ) -> dict[str, Any]:
     """Facts for the model file."""
     from unrelu.report.model import fit_details
 
-    others = {"skipped_files": dict(getattr(rows, "skipped_files", {})), "likelihood": likelihood}
+    others = {"skipped_files": skipped_files, "likelihood": likelihood}
     return {
-        "inputs": list(paths),
+        "inputs": list(inputs),
         "nonnegative_bias": learner.nonnegative_bias,
         "n_components": learner.n_components,
         **fit_details(learner),
@@ -215,28 +214,34 @@ def _details(
 
 def _learned(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str, Any] | None) -> Answer | None:
     from unrelu.report import model as reports
-    from unrelu.report.tables import doubt_table, trust_line
+    from unrelu.report.tables import doubt_table, labels, trust_line
     from unrelu.validation import counted
 
-    report, law = learner.report_, learner.distribution_
-    shares, names = report.share_floored_by_column, reports.labels(law)
+    report: Any = learner.report_
+    law = learner.distribution_
+    shares, names = report.share_floored_by_column, labels(law)
     columns = reports.column_facts(law, shares, learner.bias_stderr_, learner.row_norms_stderr_)
     strongest = reports.strongest_correlations(law, learner.correlation_stderr_)
-    facts = {
-        "report": asdict(report),
-        "columns": columns,
-        "strongest_correlations": strongest,
-        **reports.shape_facts(law),
-        "likelihood": likelihood,
-    }
+    facts = {"report": asdict(report), **reports.law_facts(law, columns, strongest), "likelihood": likelihood}
     missing = f", {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
     because = f", as {report.chosen_because}" if report.chosen_because else ""
     shown: list[str | Table] = [
         trust_line(report.doubts),
         f"Learned {counted(report.n_features, 'column')} from {report.n_rows:,} rows in {job.seconds:.2f} s"
         f" ({report.share_floored:.1%} of the values at the floor{missing}) by {report.method}{because}.",
-        *_kept_rows(report, names),
     ]
+    # What a robust fit did with the rows, or cells.
+    down = getattr(report, "share_downweighted", 0.0)
+    if hasattr(report, "share_bad"):
+        by_column = zip(report.share_bad_by_column, names, strict=True)
+        most = [f"{name} {share:.1%}" for share, name in sorted(by_column, key=lambda each: -each[0]) if share > 0.0]
+        worst = f", most of them in {', '.join(most[:5])}" if most else ""
+        outliers = f"; {down:.1%} of the rows" if down else ""
+        shown.append(f"Bad cells: {report.share_bad:.2%} of the cells{worst}{outliers} count less than half.")
+    elif hasattr(report, "groups"):
+        others = [f"{group.share:.1%} {group.kind}" for group in report.groups[1:] if group.share >= 0.001]
+        found = f"; other groups of rows: {', '.join(others)}" if others else ""
+        shown.append(f"Outliers: {down:.1%} of the rows count less than half{found}.")
     if report.doubts:
         shown.append(doubt_table(report.doubts, names, job.words))
     if report.stderr_degrees is not None:
@@ -245,24 +250,6 @@ def _learned(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str, 
     told = _LATER.format(job.files["model"])
     shown.append(f"Log-likelihood: {reports.likelihood_words(likelihood)}." if likelihood else told)
     return job.answer(facts, shown)
-
-
-def _kept_rows(report: LearningReport, names: Sequence[str]) -> list[str]:
-    """What a robust fit did with the rows, or cells."""
-    from unrelu.contracts import RobustReport
-    from unrelu.fit.robust_cells.learn import CellsReport
-
-    if isinstance(report, CellsReport):
-        by_column = zip(report.share_bad_by_column, names, strict=True)
-        most = [f"{name} {share:.1%}" for share, name in sorted(by_column, key=lambda each: -each[0]) if share > 0.0]
-        worst = f", most of them in {', '.join(most[:5])}" if most else ""
-        outliers = f"; {report.share_downweighted:.1%} of the rows" if report.share_downweighted else ""
-        return [f"Bad cells: {report.share_bad:.2%} of the cells{worst}{outliers} count less than half."]
-    if not isinstance(report, RobustReport):
-        return []
-    others = [f"{group.share:.1%} {group.kind}" for group in report.groups[1:] if group.share >= 0.001]
-    found = f"; other groups of rows: {', '.join(others)}" if others else ""
-    return [f"Outliers: {report.share_downweighted:.1%} of the rows count less than half{found}."]
 
 
 @command()
@@ -298,8 +285,7 @@ def check(
 
     wanted: dict[str, Any] = {"n_simulations": simulations, "level": level}
     with job.watch(doubts=False) as watch:
-        law, rows = model_and_table([table], model, reading, fitting)
-        job.reads(rows)
+        law, rows = model_and_table(job, [table], model, reading, fitting)
         if law is None:
             learner = RectifiedGaussianLearner(**fitting.parameters(seed)).watched_by(watch).fit(rows)
             found = learner.check(rows, **wanted)
@@ -310,10 +296,8 @@ def check(
         output=lambda path: write_columns(path, [check_columns(found)]),
         picture=lambda: check_picture(found),
     )
-    answer = job.answer({"model": model, **check_facts(found)}, check_shown(found, job.seconds, job.words))
-    if answer is not None and strict and not found.fits:
-        answer.code = _MISFIT
-    return answer
+    code = _MISFIT if strict and not found.fits else 0
+    return job.answer({"model": model, **check_facts(found)}, check_shown(found, job.seconds, job.words), code=code)
 
 
 @command()
@@ -339,55 +323,46 @@ def report(
     """
     if output.suffix.lower() not in (".html", ".htm"):
         raise OutputError(f"{output}: a report is a page for a browser: give a name that ends in .html.")
-    from unrelu.cli.inputs import ids_of, knowing, model_and_table
+    from unrelu.cli.inputs import imputer_of, model_and_table
     from unrelu.estimators import RectifiedGaussianLearner
-    from unrelu.report.page.making import check_report, percent, write_report
-    from unrelu.validation import counted
+    from unrelu.report.page.making import check_report, page_shown, write_report
 
     check_report()
     made: dict[str, Any] = {}
     with job.watch(doubts=False) as watch:
-        law, rows = model_and_table(paths, model, reading, fitting)
+        law, rows = model_and_table(job, paths, model, reading, fitting)
         learner: Any = (
             RectifiedGaussianLearner(**fitting.parameters(seed)).watched_by(watch).fit(rows)
             if law is None
-            else knowing(law, rows, fitting.floor_tolerance).watched_by(watch)
+            else imputer_of(law, rows, fitting.floor_tolerance).watched_by(watch)
         )
         wanted: dict[str, Any] = {
             "title": Path(paths[0]).name + (f" and {len(paths) - 1} more" if len(paths) > 1 else ""),
             "command": shlex.join(["unrelu", *sys.argv[1:]]),
             "n_simulations": simulations,
             "seed": seed,
-            "ids": ids_of(job.reads(rows)),
+            "ids": rows.ids(),
             "words": job.words,
             "watch": watch,
         }
         job.write(output=lambda path: made.update(write_report(learner, path, rows, **wanted)))
-    table, checked, odd, size = made["table"], made["check"] or {}, made["odd"] or {}, output.stat().st_size
+    checked, odd, size = made["check"] or {}, made["odd"] or {}, output.stat().st_size
     facts = {
         "model": model,
         "bytes": size,
-        "table": table,
+        "table": made["table"],
         "fits": checked.get("fits"),
         "verdict": checked.get("verdict"),
         "flagged_rows": odd.get("flagged"),
         "doubts": made["doubts"],
         "left_out": made["left_out"],
     }
-    shown = [
-        f"A page of {size / 1e6:.1f} MB about {counted(table['n_rows'], 'row')} of"
-        f" {counted(table['n_columns'], 'column')}, {percent(table['share_floored'])} of the cells at their floor, in"
-        f" {job.seconds:.2f} s.",
-        *([checked["verdict"]] if checked else []),
-        *([f"Doubtful: {', '.join(doubt['kind'] for doubt in made['doubts'])}."] if made["doubts"] else []),
-        *([f"Flagged {counted(odd['flagged'], 'row')} as strange."] if odd else []),
-        *([f"Left out: {'; '.join(made['left_out'])}."] if made["left_out"] else []),
-    ]
-    return job.answer(facts, shown)
+    return job.answer(facts, page_shown(made, size, job.seconds))
 
 
 @command()
 def info(
+    job: Job,
     file: Annotated[
         Path,
         typer.Argument(
@@ -400,7 +375,7 @@ def info(
         {"metavar": "PATHS"},
     ] = None,
     reading: options.TableOptions = options.EVERYTHING,
-) -> Answer:
+) -> Answer | None:
     """Show what is in a file: of a model its columns, bias, norms, correlations, and how it was learned.
 
     Of a factors file: the components, and how they were recovered. Of a saved state: how far it has come. Of a file of
@@ -409,39 +384,37 @@ def info(
     if reading != options.EVERYTHING and not table:
         raise InvalidParameterError("How to read a table is said, but there is none: give it with --table.")
     from unrelu import storage
-    from unrelu.report.model import contents, likelihood_words
+    from unrelu.report.model import contents, likelihood_facts, likelihood_words
 
     content, header = storage.load(file), storage.stated_header(file)
     facts, shown = contents(content, header, file)
     if not table:
-        return Answer(facts, shown)
-    found = _likelihood_of(content, header, file, table, reading)
+        return facts, shown, 0
+    model, rows = _scorer_and_table(job, content, header, file, table, reading)
+    densities = model.score_samples(rows)
+    found = likelihood_facts(float(densities.sum()), model.n_parameters_, len(densities))
     words = f"Log-likelihood of {', '.join(table)}: {likelihood_words(found)}."
-    return Answer({**facts, "table": table, "likelihood": found}, [*shown, words])
+    return {**facts, "table": table, "likelihood": found}, [*shown, words], 0
 
 
-def _likelihood_of(
-    content: Any, header: Any, file: Path, paths: list[str], reading: options.TableOptions
-) -> dict[str, Any]:
-    """Of the rows of a table under the law in a file, or under its mixture of laws."""
-    from unrelu.cli.inputs import knowing, law_in, matched_table
+def _scorer_and_table(
+    job: Job, content: Any, header: Any, file: Path, paths: list[str], reading: options.TableOptions
+) -> tuple[Any, Samples]:
+    """What tells how probable rows are by the law in a file, or by its mixture of laws, and the table."""
+    from unrelu.cli.inputs import imputer_of, law_in, matched_table
     from unrelu.estimators import RectifiedGaussianMixture
-    from unrelu.report.model import likelihood_facts
 
-    model: Any = content
     if isinstance(content, RectifiedGaussianMixture):
         names = getattr(content, "feature_names_in_", None)
         named = None if names is None else names.tolist()
-        rows, _ = matched_table(file, named, content.n_features_in_, paths, reading)
-    else:
-        law, details = law_in(file), header.get("details")
-        rows, at = matched_table(file, law.feature_names, law.n_features, paths, reading)
-        details = details if isinstance(details, dict) else {}
-        told = getattr(content, "report_", details.get("report"))
-        found = told.get("n_components") if isinstance(told, dict) else getattr(told, "n_components", None)
-        rank = found or getattr(content, "n_components", details.get("n_components"))
-        model = knowing(law.marginal(at), rows, getattr(content, "floor_tolerance", 0.0))
-        if isinstance(rank, int) and rank <= len(at):
-            model.set_params(n_components=rank)
-    densities = model.score_samples(rows)
-    return likelihood_facts(float(densities.sum()), model.n_parameters_, len(densities))
+        return content, matched_table(job, file, named, content.n_features_in_, paths, reading)[0]
+    law, details = law_in(file, content), header.get("details")
+    rows, at = matched_table(job, file, law.feature_names, law.n_features, paths, reading)
+    details = details if isinstance(details, dict) else {}
+    told = getattr(content, "report_", details.get("report"))
+    found = told.get("n_components") if isinstance(told, dict) else getattr(told, "n_components", None)
+    rank = found or getattr(content, "n_components", details.get("n_components"))
+    model = imputer_of(law.marginal(at), rows, getattr(content, "floor_tolerance", 0.0))
+    if isinstance(rank, int) and rank <= len(at):
+        model.set_params(n_components=rank)
+    return model, rows

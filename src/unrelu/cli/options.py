@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import typer
 from typer.models import OptionInfo
@@ -29,31 +29,38 @@ def option(help_text: str, *names: str, **more: Any) -> Any:
     return typer.Option(*names, help=help_text, **more)
 
 
-class Writes(NamedTuple):
-    """An option for a file that a command writes where it has a path.
+@dataclass(frozen=True)
+class Output:
+    """A file that a command writes where it has a path; in an annotation, the option for it.
 
-    ``called`` is what the answer calls it (not told if empty), ``fact`` its name among the facts, if that is not the
-    parameter's. ``kind``: "archive", "table" (with ids among its columns, if there are any), "columns" (numbers and
-    text), "edges" (of a network), "rows" (a table that may go to standard output), "picture", or "kept", which the work
-    writes by itself.
+    ``called`` is what the answer calls it (not told if empty). ``kind``: "archive", "table" (with ids among its
+    columns, if there are any), "columns" (numbers and text), "edges" (of a network), "rows" (a table that may go to
+    standard output), "picture", "spare picture" (left out without matplotlib), or "kept", which the work writes by
+    itself. ``fact`` is its name among the facts, if that is not the parameter's.
     """
 
-    help_text: str
+    path: Path | None
     called: str = ""
     kind: str = "archive"
+    help_text: str = ""
     fact: str = ""
     names: tuple[str, ...] = ()
+
+
+def also(help_text: str, called: str = "", kind: str = "archive", fact: str = "", *names: str) -> Output:
+    """A file that is written on request."""
+    return Output(None, called, kind, help_text, fact, names)
 
 
 def output(help_text: str, called: str = "", kind: str = "archive", fact: str = "") -> Any:
     """The main file, or (a text alone) the folder, that a command writes."""
     names = ("--output", "-o")
-    return Writes(help_text, called, kind, fact, names) if called or kind == "rows" else option(help_text, *names)
+    return also(help_text, called, kind, fact, *names) if called or kind == "rows" else option(help_text, *names)
 
 
-def picture(what: str, called: str = "Picture") -> Writes:
+def picture(what: str, called: str = "Picture") -> Output:
     """A picture of what a command finds."""
-    return Writes(f"Also draw {what}: a png, svg or pdf file.", called, "picture")
+    return also(f"Also draw {what}: a png, svg or pdf file.", called, "picture")
 
 
 def lines(what: str) -> str:
@@ -235,7 +242,7 @@ def spelled_out(signature: inspect.Signature) -> tuple[inspect.Signature, dict[s
             if each.name in groups:
                 default = None if name in _LISTS else getattr(each.default, name)
             kind, (given, *more) = annotation.__origin__, annotation.__metadata__
-            if isinstance(given, Writes):
+            if isinstance(given, Output):
                 given = option(given.help_text, *given.names)
             made = option(given, **(more[0] if more else {})) if isinstance(given, str) else copy(given)
             if isinstance(made, OptionInfo) and made.default is ...:  # typer keeps the first name there

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from unrelu.recovery.layers.peeled import Peeled
     from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
     from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner
-    from unrelu.report.layers import Network
 
 _MOST_DRAWN = 1000  # rows that are drawn beside the table's
 _PRIORS = ("none", "gaussian", "sparse", "nonnegative")
@@ -61,15 +60,15 @@ def factor(
     ),
     hidden: Annotated[
         Path | None,
-        options.Writes("Also write T, below the floor as well: a table, its kind by extension.", "T", "table"),
+        options.also("Also write T, below the floor as well: a table, its kind by extension.", "T", "table"),
     ] = None,
     latent: Annotated[
         Path | None,
-        options.Writes("Also write the rows' latent vectors: a table, as --hidden.", "Latent vectors", "table"),
+        options.also("Also write the rows' latent vectors: a table, as --hidden.", "Latent vectors", "table"),
     ] = None,
     state: Annotated[
         Path | None,
-        options.Writes("Keep the state in this file while working, and go on from it if it exists.", kind="kept"),
+        options.also("Keep the state in this file while working, and go on from it if it exists.", kind="kept"),
     ] = None,
     picture: Annotated[Path | None, options.picture("the table, T and components")] = None,
     seed: Annotated[int, "Chooses the held-out cells of --components auto.", {"min": 0}] = 0,
@@ -79,23 +78,23 @@ def factor(
     A value at the floor only says that T is not above it. Cells may be missing; cells below the floor are an error.
     """
     count = options.number_or_auto("--components", components)
-    from unrelu.cli.inputs import ids_of, opened
+    from unrelu.cli.inputs import opened
     from unrelu.notebook import fact_table
     from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
-    from unrelu.report.recovery import component_names, factor_facts, factor_picture, factor_shown
-    from unrelu.report.tables import write_rows
+    from unrelu.report.recovery import factor_facts, factor_picture, factor_shown
+    from unrelu.report.tables import numbered, write_rows
 
     recovery = ReLUMatrixRecovery(
         count, method, gauge, floor_tolerance=floor_tolerance, tol=tol, max_iter=max_iter, random_state=seed
     )
-    table = job.reads(opened(paths, reading, floor if floor != ["0.0"] else None))
+    table = opened(job, paths, reading, floor if floor != ["0.0"] else None)
     recovery.set_params(floor=options.limits("--floor", floor), shape=options.shapes(shape, "normal"))
     with job.watch() as watch:
         recovery.watched_by(watch).fit(table, state=state)
     job.write(
         factors=recovery.save,
-        hidden=lambda path: write_rows(path, _hidden_blocks(recovery), table.feature_names, ids_of(table)),
-        latent=lambda path: write_rows(path, recovery.latent_, component_names(recovery.n_components_), ids_of(table)),
+        hidden=lambda path: write_rows(path, _hidden_blocks(recovery), table.feature_names, table.ids()),
+        latent=lambda path: write_rows(path, recovery.latent_, numbered("c", recovery.n_components_), table.ids()),
         picture=lambda: factor_picture(recovery, table),
     )
     report = recovery.report_
@@ -157,8 +156,8 @@ def network(
     ] = Path("edges.csv"),
     saved: Annotated[
         Path | None,
-        options.Writes(
-            "Also save all that was learned: unrelu.load reads it.", "Network", fact="network", names=("--save",)
+        options.also(
+            "Also save all that was learned: unrelu.load reads it.", "Network", "archive", "network", "--save"
         ),
     ] = None,
     picture: Annotated[Path | None, options.picture("the network")] = None,
@@ -185,7 +184,7 @@ def network(
         found = _of_record(paths, wanted, seed, fitting, watch)
         if found is None:
             parameters = fitting.parameters(seed, components=False)
-            rows = job.reads(opened(paths, reading.without(groups), fitting.floor))
+            rows = opened(job, paths, reading.without(groups), fitting.floor)
             found = RectifiedGaussianNetwork(wanted, **parameters).watched_by(watch).fit(rows, groups=groups)
     edges, names = drawing.labelled_edges(found)
     path = found.path_
@@ -257,11 +256,11 @@ def recover(
     ] = Path("clean.csv"),
     latent: Annotated[
         Path | None,
-        options.Writes("Also write the latent vectors: a table, as --output.", "Latent vectors", "table"),
+        options.also("Also write the latent vectors: a table, as --output.", "Latent vectors", "table"),
     ] = None,
     outliers: Annotated[
         Path | None,
-        options.Writes("Also write by how much values are off: a table, 0 where they are not.", "Outliers", "table"),
+        options.also("Also write by how much values are off: a table, 0 where they are not.", "Outliers", "table"),
     ] = None,
     picture: Annotated[Path | None, options.picture("the table beside the clean one")] = None,
     seed: Annotated[int, "Seeds the search.", {"min": 0}] = 0,
@@ -275,19 +274,17 @@ def recover(
         if os.path.samefile(path, weights):
             raise InputFileError(f"{path} is given both as WEIGHTS and as a table: give the layer first, then tables.")
     methods = _methods(method, prior, noise_scale, penalty, intercept)
-    from unrelu.cli.inputs import ids_of, loaded_layer, matched_table
+    from unrelu.cli.inputs import loaded_layer, matched_table
     from unrelu.limits import floor_per_column
     from unrelu.recovery.latent_estimator import ReLULatentRecovery
-    from unrelu.report.recovery import component_names, recover_picture, recovery_facts, recovery_shown
-    from unrelu.report.tables import write_rows
+    from unrelu.report.recovery import recover_picture, recovery_facts, recovery_shown
+    from unrelu.report.tables import numbered, write_rows
 
-    layer = loaded_layer(weights, components, floor)
-    table, at = matched_table(weights, layer.names, len(layer.bias), paths, reading)
-    job.reads(table)
-    layer = layer.part(at)
-    names = layer.names or table.feature_names
-    limit = floor_per_column(options.limits("--floor", floor), len(layer.bias), names) if floor else layer.floor
-    known = layer.weights, layer.bias, methods[layer.fitted]
+    slopes, bias, own_floor, own_names, fitted = loaded_layer(weights, components, floor)
+    table, at = matched_table(job, weights, own_names, len(bias), paths, reading)
+    names = table.feature_names if own_names is None else tuple(own_names[j] for j in at)
+    limit = floor_per_column(options.limits("--floor", floor), len(at), names) if floor else own_floor[at]
+    known = slopes[at], bias[at], methods[fitted]
     try:
         recovery = ReLULatentRecovery(*known, floor=limit, floor_tolerance=floor_tolerance, random_state=seed)
         recovery.fit()
@@ -296,9 +293,9 @@ def recover(
     with job.watch() as watch:
         rows = recovery.watched_by(watch).recover_rows(table, skip_bad_rows=skip_bad_rows)
     job.write(
-        clean=lambda path: write_rows(path, rows.clean, names, ids_of(table)),
-        latent=lambda path: write_rows(path, rows.latent, component_names(rows.latent.shape[1]), ids_of(table)),
-        outliers=lambda path: write_rows(path, rows.outliers, names, ids_of(table)),
+        clean=lambda path: write_rows(path, rows.clean, names, table.ids()),
+        latent=lambda path: write_rows(path, rows.latent, numbered("c", rows.latent.shape[1]), table.ids()),
+        outliers=lambda path: write_rows(path, rows.outliers, names, table.ids()),
         picture=lambda: recover_picture(rows, limit, table, names),
     )
     facts = {"weights": weights, **recovery_facts(rows, names)}
@@ -369,13 +366,11 @@ def peel(
     ),
     hidden: Annotated[
         Path | None,
-        options.Writes(
-            "Also write the innermost units: a table, empty in rows not explained.", "Hidden units", "table"
-        ),
+        options.also("Also write the innermost units: a table, empty in rows not explained.", "Hidden units", "table"),
     ] = None,
     latent: Annotated[
         Path | None,
-        options.Writes("Also write the inputs (with --inputs): a table, empty in rows without.", "Inputs", "table"),
+        options.also("Also write the inputs (with --inputs): a table, empty in rows without.", "Inputs", "table"),
     ] = None,
     picture: Annotated[Path | None, options.picture("weights, units and inputs")] = None,
     seed: Annotated[int, "Seeds the search.", {"min": 0}] = 0,
@@ -388,36 +383,41 @@ def peel(
     """
     q = None if inputs is None else options.number_or_auto("--inputs", inputs)
     layers = _widths(widths)
-    if latent is not None:
-        _refuse_latent(q, layers[-1])
+    if latent is not None and q is None:
+        raise InvalidParameterError("--latent writes the inputs: say how many there are, with --inputs.")
+    if latent is not None and isinstance(q, int) and isinstance(layers[-1], int) and q >= layers[-1]:
+        raise InvalidParameterError(
+            f"--latent: {q} inputs behind {layers[-1]} units are not looked for; --inputs must be below --widths."
+        )
     given = {"--output-bias": output_bias, "--method": method is not None, "--inputs": q is not None}
     given |= {"--floor": floor is not None, "--floor-tolerance": floor_tolerance > 0.0}
     _refuse_together({name for name, there in given.items() if there}, linear, len(layers), method)
     import numpy as np
 
-    from unrelu.cli.inputs import ids_of, opened
+    from unrelu.cli.inputs import opened
     from unrelu.methods import method_named
     from unrelu.recovery.layers.facets import INTERRUPTED as STOPPED
     from unrelu.recovery.two_layer_estimator import checked_seconds
-    from unrelu.report.layers import network_facts, network_tables, numbered, peel_picture
+    from unrelu.report.layers import Network, peel_picture
     from unrelu.report.pictures import cells_of, evenly
-    from unrelu.report.tables import write_rows
+    from unrelu.report.tables import numbered, write_rows
     from unrelu.validation import counted
 
     checked_seconds(max_seconds)
     method_named(hidden_method)
     own = {"n_inputs": q, "max_seconds": max_seconds, "hidden_method": hidden_method, "random_state": seed}
-    table = job.reads(opened(paths, reading, floor))
+    table = opened(job, paths, reading, floor)
     content: TwoLayerReLULearner | Peeled
     failure = None
     with job.watch() as watch:
         if linear:
             asked = (layers[0], method or "facets")
-            content, network, units, z = _linear(table, asked, {**own, "output_bias": output_bias}, watch)
+            content, units, z = _linear(table, asked, {**own, "output_bias": output_bias}, watch)
         else:
             of_floor = {"floor": options.limits("--floor", floor or ["0.0"]), "floor_tolerance": floor_tolerance}
-            content, network, units, z, failure = _rectified(table, layers, {**own, **of_floor}, watch)
-    known = network.inner is not None
+            content, units, z, failure = _rectified(table, layers, {**own, **of_floor}, watch)
+    network = Network.of(content).with_inputs(z)
+    known = network.input_weights is not None
     lacking = not known and job.leave_out("latent", "The inputs were not found: no table of them is written.")
 
     def beside() -> tuple[FloatArray, FloatArray]:
@@ -428,8 +428,8 @@ def peel(
 
     job.write(
         layers_file=content.save,
-        hidden=lambda path: write_rows(path, units, numbered("h", units.shape[1]), ids_of(table)),
-        latent=lambda path: write_rows(path, z, numbered("z", z.shape[1]), ids_of(table)),
+        hidden=lambda path: write_rows(path, units, numbered("h", units.shape[1]), table.ids()),
+        latent=lambda path: write_rows(path, z, numbered("z", z.shape[1]), table.ids()),
         picture=lambda: peel_picture(network, units, beside() if known else None),
     )
     first, last, count = network.layers[0], network.layers[-1], len(network.layers)
@@ -437,23 +437,13 @@ def peel(
         above = "The layer above it was" if count == 1 else f"The {count} layers above it were"
         where = f"{above} written to {', '.join(str(path) for path in job.files.values() if path)}."
         raise CannotPeelError(f"{failure} {where}", failure.peeled, failure.report) from failure
-    headline = f"Learned {counted(count, 'layer')} from {first.n_rows:,} x {first.n_outputs:,} outputs"
+    headline = f"Learned {counted(count, 'layer')} from {first.n_rows:,} x {first.n_features:,} outputs"
     if last.ended is not None:
         headline = f"{last.ended}: {last.units_found:,} of {last.n_hidden:,} hidden units found"
-    answer = job.answer(network_facts(network), [f"{headline} in {job.seconds:.2f} s.", *network_tables(network)])
-    if answer is not None and (last.ended is not None or lacking):
-        answer.code = INTERRUPTED if last.ended == STOPPED else BAD_INPUT
-    return answer
-
-
-def _refuse_latent(q: int | str | None, width: int | str) -> None:
-    """Raise where a table of inputs is asked for, and they are not."""
-    if q is None:
-        raise InvalidParameterError("--latent writes the inputs: say how many there are, with --inputs.")
-    if isinstance(q, int) and isinstance(width, int) and q >= width:
-        raise InvalidParameterError(
-            f"--latent: {q} inputs behind {width} units are not looked for; --inputs must be below --widths."
-        )
+    code = 0
+    if last.ended is not None or lacking:
+        code = INTERRUPTED if last.ended == STOPPED else BAD_INPUT
+    return job.answer(network.facts(), [f"{headline} in {job.seconds:.2f} s.", *network.shown()], code=code)
 
 
 def _refuse_together(given: set[str], linear: bool, depth: int, method: str | None) -> None:
@@ -476,32 +466,30 @@ def _refuse_together(given: set[str], linear: bool, depth: int, method: str | No
 
 def _linear(
     table: Samples, asked: tuple[int | str, str], own: dict[str, Any], watch: Watch
-) -> tuple[TwoLayerReLULearner, Network, FloatArray, FloatArray]:
-    """The layer x = A h + a: what is saved, the same in plain numbers, and units and inputs of every row of the table.
+) -> tuple[TwoLayerReLULearner, FloatArray, FloatArray]:
+    """The layer x = A h + a: what is saved, and units and inputs of every row of the table.
 
     Both are NaN in rows that the layers do not explain; inputs have no columns where none were found.
     """
     import numpy as np
 
     from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner
-    from unrelu.report.layers import Network
 
     learner = TwoLayerReLULearner(*asked, **own).watched_by(watch).fit(table)
-    network, units = Network.of_learner(learner), learner.hidden_units(table)
-    z = units[:, :0] if network.inner is None else learner.transform(table)
+    units = learner.hidden_units(table)
+    z = learner.transform(table) if hasattr(learner, "input_weights_") else units[:, :0]
     for found in (units, z):
         found[learner.outlier_rows_] = np.nan
-    return learner, network.with_inputs(z), units, z
+    return learner, units, z
 
 
 def _rectified(
     table: Samples, widths: list[int | str], own: dict[str, Any], watch: Watch
-) -> tuple[Peeled, Network, FloatArray, FloatArray, CannotPeelError | None]:
+) -> tuple[Peeled, FloatArray, FloatArray, CannotPeelError | None]:
     """The same of layers that are rectified; those above one that cannot be peeled off, and why it cannot."""
     import numpy as np
 
     import unrelu
-    from unrelu.report.layers import Network
 
     failure = None
     try:
@@ -516,8 +504,7 @@ def _rectified(
         every = np.full((len(peeled.outlier_rows), rows.shape[1]), np.nan)
         every[~peeled.outlier_rows] = rows
         of_all.append(every)
-    units, z = of_all
-    return peeled, Network.of_peeled(peeled).with_inputs(z), units, z, failure
+    return peeled, of_all[0], of_all[1], failure
 
 
 def _widths(text: str) -> list[int | str]:

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from unrelu.cli import options
-from unrelu.cli.frame import Answer, Job, Output, command, output_folder
+from unrelu.cli.frame import Answer, Job, command, output_folder
+from unrelu.cli.options import Output
 from unrelu.errors import UnreluWarning
 
 if TYPE_CHECKING:
     from unrelu.notebook import Table
     from unrelu.papers.runner import Journal
-    from unrelu.papers.study import Reading, Results, Study
+    from unrelu.papers.study import Reading, Study
 
 _INPUTS = ["hidden ReLU activations of a network on scikit-learn's digits"]
 # Written out here as well, so that --help need not load the experiments.
@@ -51,11 +52,12 @@ def demo(
             dropped = [f"unit {unit}" for unit in np.flatnonzero(~learnable)]
             kept = before[:, learnable]
             watch(Step("Learning its hidden layer"))
-            learner, moments, errors, seconds = digits.learned_layer(kept, names, seed)
+            learner, true, naive, errors, seconds = digits.learned_layer(kept, names, seed)
+            law = learner.distribution_
             watch(Step("Drawing"))
             job.write(
-                model=lambda path: learner.distribution_.save(path, {"inputs": _INPUTS, **fit_details(learner)}),
-                picture=lambda: digits.layer_picture(kept, names, moments, learner.bias_stderr_),
+                model=lambda path: law.save(path, {"inputs": _INPUTS, **fit_details(learner)}),
+                picture=lambda: digits.layer_picture(kept, names, (true, naive, law), learner.bias_stderr_),
             )
     share, skewness = float((kept <= 0.0).mean()), digits.mean_absolute_skewness(kept)
     doubtful = len({column for doubt in learner.report_.doubts for column in doubt.columns})
@@ -101,40 +103,34 @@ def reproduce(
     """
     from unrelu.papers.experiments import experiment_named
     from unrelu.papers.runner import Journal
+    from unrelu.papers.runner import reproduce as run
     from unrelu.papers.study import Study
     from unrelu.report.trying import reproduction_picture
     from unrelu.validation import warn
 
     study = Study(experiment_named(name), quick, seed)
+    outputs = {
+        "csv": Output(output / f"{study.stem}.csv", "Results", "kept"),
+        "checklist": Output(output / f"{study.stem}-checklist.md", "Checklist", "kept"),
+        "picture": Output(output / f"{study.stem}.png", "Picture", "spare picture"),
+    }
     with output_folder(output):
-        outputs = {
-            "csv": Output(output / f"{study.stem}.csv", "Results", "kept"),
-            "checklist": Output(output / f"{study.stem}-checklist.md", "Checklist", "kept"),
-            "picture": Output(output / f"{study.stem}.png", "Picture", "spare picture"),
-        }
         job = Job(outputs)
         journal = Journal(study, output)
         if journal.set_aside is not None:
             warn(journal.set_aside, UnreluWarning)
-        results, readings = _run(study, journal, job, output)
+        try:
+            with job.watch() as watch:
+                results, readings = run(study, journal, watch)
+        except KeyboardInterrupt as stop:
+            kept = f"{len(journal)} of {sum(1 for _ in study.trials())} trials are finished"
+            where = f" and kept in {journal.csv_path}" if len(journal) else ""
+            given = ["--quick"] * quick + (["--seed", str(seed)] if seed else [])
+            again = shlex.join(["unrelu", "reproduce", study.experiment.name, *given, "--output", str(output)])
+            stop.add_note(f"{kept}{where}. To go on: {again}")
+            raise
         job.write(picture=lambda: reproduction_picture(study, results))
     return _answer(job, study, readings, journal)
-
-
-def _run(study: Study, journal: Journal, job: Job, folder: Path) -> tuple[Results, tuple[Reading, ...]]:
-    """Run with progress; an interruption says how to go on."""
-    from unrelu.papers.runner import reproduce as run
-
-    try:
-        with job.watch() as watch:
-            return run(study, journal, watch)
-    except KeyboardInterrupt as stop:
-        kept = f"{len(journal)} of {sum(1 for _ in study.trials())} trials are finished"
-        where = f" and kept in {journal.csv_path}" if len(journal) else ""
-        given = ["--quick"] * study.quick + (["--seed", str(study.seed)] if study.seed else [])
-        again = shlex.join(["unrelu", "reproduce", study.experiment.name, *given, "--output", str(folder)])
-        stop.add_note(f"{kept}{where}. To go on: {again}")
-        raise
 
 
 def _answer(job: Job, study: Study, readings: tuple[Reading, ...], journal: Journal) -> Answer | None:

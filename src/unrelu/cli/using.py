@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +16,6 @@ from unrelu.errors import InvalidParameterError
 if TYPE_CHECKING:
     import numpy as np
 
-    from unrelu.cli.inputs import RowSource
     from unrelu.contracts import FloatArray, Samples, Watch
     from unrelu.estimators import FloorOutlierDetector
     from unrelu.synthetic import Floats
@@ -68,12 +66,10 @@ def impute(
     ] = Path("completed.csv"),
     std: Annotated[
         Path | None,
-        options.Writes(
-            "Also write the standard deviations of the cells; 0 where seen.", "Standard deviations", "table"
-        ),
+        options.also("Also write the standard deviations of the cells; 0 where seen.", "Standard deviations", "table"),
     ] = None,
     mask: Annotated[
-        Path | None, options.Writes("Also write a table of 1 where a cell was filled.", "Mask", "table")
+        Path | None, options.also("Also write a table of 1 where a cell was filled.", "Mask", "table")
     ] = None,
     picture: Annotated[Path | None, options.picture("the columns with most hidden cells")] = None,
     seed: Annotated[int, "Seed of the fit and of the draws.", {"min": 0}] = 0,
@@ -91,20 +87,24 @@ def impute(
     levels = options.levels("--quantile", quantile)
     if draws:
         job.expect("output", f"Completed table{'s' * (draws > 1)}", "columns")
-    from unrelu.cli.inputs import asked, ids_of
+    from unrelu.cli.inputs import fitted_imputer
     from unrelu.posterior.cells import Filling
     from unrelu.report.imputation import Completion
 
     with job.watch(doubts=False) as watch:
         filling = Filling(fill, below)  # refused before anything is read
-        imputer, table = asked(paths, model, reading, fitting, seed, watch)
+        imputer, table = fitted_imputer(job, paths, model, reading, fitting, seed, watch)
         imputer.set_params(fill=filling.fill, below=filling.below)
-        job.reads(table)
-        done = Completion(imputer, table, ids_of(table), median, levels, draws, parameters, seed)
-        done.keep(std=std is not None, mask=mask is not None, rows=picture is not None)
-        job.write(output=done.write, std=done.write_std, mask=done.write_mask, picture=done.picture)
+        kept = {name for name, wanted in (("std", std), ("mask", mask), ("rows", picture)) if wanted is not None}
+        done = Completion(imputer, table, median, levels, draws, parameters, seed, kept)
+        job.write(
+            output=done.write,
+            std=lambda path: done.write_kept("std", path),
+            mask=lambda path: done.write_kept("mask", path),
+            picture=done.picture,
+        )
     facts = {"model": model, "draws": draws, "quantiles": levels, "fill": fill, "below": below, **done.facts()}
-    return job.answer(facts, done.tally.shown(_by(model, job), done.told), fitted=imputer)
+    return job.answer(facts, done.shown(_by(model, job)), fitted=imputer)
 
 
 @command()
@@ -133,30 +133,25 @@ def predict(
     levels = options.levels("--quantiles", [quantiles])
     if not levels:
         raise InvalidParameterError("--quantiles needs at least one level, such as .5.")
-    from unrelu.cli.inputs import asked, ids_of, law_in
-    from unrelu.report.imputation import Nearness, predicted_lines
-    from unrelu.report.model import labels
-    from unrelu.report.tables import check_names, level_name
+    from unrelu.cli.inputs import fitted_imputer, law_in
+    from unrelu.report.imputation import PredictedColumn
+    from unrelu.report.tables import labels
     from unrelu.tables.write import write_columns
     from unrelu.validation import counted
 
     has_it, reading = _found(column, paths, model, reading)
     with job.watch(doubts=False) as watch:
-        imputer, table = asked(paths, model, reading, fitting, seed, watch)
+        imputer, table = fitted_imputer(job, paths, model, reading, fitting, seed, watch)
         law = imputer.distribution_ if model is None else law_in(model)
         if model is not None and law.feature_names is not None:
             law = law.marginal([*labels(imputer.distribution_), *([] if has_it else [column])])
         # Columns without names go by their number, counted from 0.
         j = law.index_of(int(column) if law.feature_names is None and column.isdecimal() else column)
-        nearness = Nearness(law, j, levels)
-        ids = ids_of(job.reads(table))
-        check_names(["row", *ids, "mean", "std", "probability_floored", *map(level_name, levels)])
-        job.write(
-            output=lambda path: write_columns(path, predicted_lines(imputer, table, law, nearness, ids, uncut=uncut))
-        )
-    first = f"Predicted {column} from {counted(law.n_features - 1, 'other column')} in {counted(nearness.rows, 'row')}"
-    facts = {"model": model, "column": column, "quantiles": levels, "hidden": uncut, **nearness.facts()}
-    return job.answer(facts, [f"{first} by {_by(model, job)}.", *nearness.shown()], fitted=imputer)
+        found = PredictedColumn(law, j, levels)
+        job.write(output=lambda path: write_columns(path, found.lines(imputer, table, uncut=uncut)))
+    first = f"Predicted {column} from {counted(law.n_features - 1, 'other column')} in {counted(found.rows, 'row')}"
+    facts = {"model": model, "column": column, "quantiles": levels, "hidden": uncut, **found.facts()}
+    return job.answer(facts, [f"{first} by {_by(model, job)}.", *found.shown()], fitted=imputer)
 
 
 def _found(
@@ -198,7 +193,6 @@ def score(
     p-value below the false alarm rate are flagged: that share of a clean table, if the model fits it. Of a table that
     is not normal above its floors more are flagged: --shape auto learns how its columns are skewed.
     """
-    from unrelu.cli.inputs import ids_of
     from unrelu.estimators import FloorImputer
     from unrelu.report import outliers
     from unrelu.tables.write import write_columns
@@ -206,23 +200,22 @@ def score(
     most = 10 if top is None else top
     with job.watch(doubts=False) as watch:
         wanted = {"method": "robust_cells" if cells else "robust", "false_alarm_rate": false_alarm_rate}
-        detector, table = _detector(paths, model, reading, fitting, seed, watch, **wanted)
-        ids = ids_of(job.reads(table))
+        detector, table = _detector(job, paths, model, reading, fitting, seed, watch, **wanted)
         if not cells:
-            verdict = detector.judge(table, top=most, cells_of="top" if job.files["output"] is None else "flagged")
+            verdict = detector.judge(table, top=most, cells_of="top" if output is None else "flagged")
     if not cells:
-        judged = outliers.Judged.by(detector, verdict, ids)
+        judged = outliers.Judged(detector, verdict, table.ids())
         job.write(
-            output=lambda path: write_columns(path, judged.columns()),
+            output=lambda path: write_columns(path, judged.lines()),
             picture=lambda: outliers.outlier_picture(judged),
         )
         judge = "the model of their genuine rows" if model is None else str(model)
         return job.answer({"model": model, **judged.facts()}, judged.shown(judge, job.seconds), fitted=detector)
     # The strangest cells; all of them where they are written and nobody asks for fewer.
-    kept = most if top is not None or job.files["output"] is None else None
+    kept = most if top is not None or output is None else None
     law, sizes = detector.distribution_, (detector.strangeness(table), detector.cell_probabilities(table))
     imputer = FloorImputer.from_model(law, floor_tolerance=detector.floor_tolerance)
-    found = outliers.StrangestCells.of(law, sizes, imputer.cells(table), kept, ids)
+    found = outliers.StrangestCells(law, sizes, imputer.cells(table), kept, table.ids())
     job.write(
         output=lambda path: write_columns(path, found.lines()),
         picture=lambda: outliers.bad_cell_picture(*sizes, found.names),
@@ -246,7 +239,7 @@ def clean(
         Path, options.output("The cleaned table, its kind by extension.", "Cleaned table", "table")
     ] = Path("cleaned.csv"),
     changes: Annotated[
-        Path | None, options.Writes("Also write a line for every cell that was changed.", "Changes", "columns")
+        Path | None, options.also("Also write a line for every cell that was changed.", "Changes", "columns")
     ] = None,
     picture: Annotated[Path | None, options.picture("the table's bad cells")] = None,
     seed: Annotated[int, "Seed of the fit.", {"min": 0}] = 0,
@@ -256,17 +249,17 @@ def clean(
     The table's genuine cells are learned as by fit --method robust_cells. Cells that are bad with a probability above
     --level are changed, those of outlier rows among them; all others stay as they are. The input is never overwritten.
     """
-    from unrelu.cli.inputs import ids_of
     from unrelu.report.outliers import Cleaning
 
     with job.watch(doubts=False) as watch:
-        detector, table = _detector(paths, model, reading, fitting, seed, watch, "robust_cells")
-        done = Cleaning(detector, job.reads(table), ids_of(table), impute, level)
+        detector, table = _detector(job, paths, model, reading, fitting, seed, watch, "robust_cells")
+        done = Cleaning(detector, table, impute, level)
         job.write(output=done.write, changes=done.write_changes, picture=done.picture)
     return job.answer({"model": model, **done.facts()}, done.shown(_by(model, job)), fitted=detector)
 
 
 def _detector(
+    job: Job,
     paths: list[str],
     model: Path | None,
     reading: options.TableOptions,
@@ -281,18 +274,13 @@ def _detector(
     from unrelu.contracts import Step
     from unrelu.estimators import FloorOutlierDetector
 
-    law, table = model_and_table(paths, model, reading, fitting)
+    law, table = model_and_table(job, paths, model, reading, fitting)
     if law is None:
         detector = FloorOutlierDetector(**fitting.parameters(seed, method, components=False), **wanted)
         return detector.watched_by(watch).fit(table), table
     watch(Step("Simulating rows of the model"))
     wanted |= {"floor_tolerance": fitting.floor_tolerance, "random_state": seed}
     return FloorOutlierDetector.from_model(law, **wanted).watched_by(watch), table
-
-
-class Bias(StrEnum):
-    signed = "signed"
-    nonnegative = "nonnegative"
 
 
 @command()
@@ -320,12 +308,12 @@ def sample(
     from unrelu.tables import write_table
     from unrelu.validation import counted, generator
 
-    source = source_in(model, as_seen=not beyond_range)
+    draw, width, names = source_in(model, as_seen=not beyond_range)
     with job.watch() as watch:
-        blocks = _drawn_blocks(source, rows, generator(seed), watch)
-        job.write(output=lambda path: write_table(path, blocks, source.feature_names))
-    facts = {"model": model, "rows": rows, "columns": source.n_features, "seed": seed}
-    return job.answer(facts, [f"{counted(rows, 'row')} of {counted(source.n_features, 'column')} written to {output}"])
+        blocks = _drawn_blocks(draw, width, rows, generator(seed), watch)
+        job.write(output=lambda path: write_table(path, blocks, names))
+    facts = {"model": model, "rows": rows, "columns": width, "seed": seed}
+    return job.answer(facts, [f"{counted(rows, 'row')} of {counted(width, 'column')} written to {output}"])
 
 
 @command({"at most d = ": "at most ", "use k > 1": "ask for more --components"})
@@ -340,16 +328,15 @@ def simulate(
     condition_number: Annotated[
         float | None, "Of the covariance; 10 by default, 1 with one component.", {"min": 1.0}
     ] = None,
-    bias: Annotated[Bias, "Signs of the biases."] = Bias.nonnegative,
+    bias: Annotated[str, "Signs of the biases.", {"metavar": "<signed|nonnegative>"}] = "nonnegative",
     outliers: Annotated[float, "Share of rows replaced by outliers around 5.", {"min": 0.0, "max": 0.999}] = 0.0,
     output: options.Rows,
-    truth: Annotated[Path | None, options.Writes("Also write the true model to this file.", "True model")] = None,
+    truth: Annotated[Path | None, options.also("Also write the true model to this file.", "True model")] = None,
     seed: options.Seed = None,
 ) -> Answer | None:
     """Write rows of a random model x = ReLU(W z + b), and on request the true model beside them."""
     import numpy as np
 
-    from unrelu.cli.inputs import RowSource
     from unrelu.synthetic import random_model
     from unrelu.tables import write_table
     from unrelu.validation import counted
@@ -358,19 +345,19 @@ def simulate(
     streams = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(3)]
     if condition_number is None:
         condition_number = 1.0 if 1 in (columns, components) else 10.0
-    law = random_model(columns, components, condition_number, bias.value, streams[0])
+    signs: Any = bias  # random_model refuses others
+    law = random_model(columns, components, condition_number, signs, streams[0])
     facts: dict[str, Any] = {
         "rows": rows,
         "columns": columns,
         "components": columns if components is None else components,
         "condition_number": condition_number,
-        "bias": bias.value,
+        "bias": bias,
         "outlier_rows": round(outliers * rows),
         "seed": seed,
     }
     with job.watch() as watch:
-        source = RowSource(law.sample, columns, None)
-        blocks = contaminated(_drawn_blocks(source, rows, streams[1], watch), outliers, streams[2])
+        blocks = contaminated(_drawn_blocks(law.sample, columns, rows, streams[1], watch), outliers, streams[2])
         job.write(
             output=lambda path: write_table(path, blocks), truth=lambda path: law.save(path, {"simulated": facts})
         )
@@ -378,15 +365,21 @@ def simulate(
     return job.answer(facts, [f"{counted(rows, 'row')}{dirty} of {counted(columns, 'column')} written to {output}"])
 
 
-def _drawn_blocks(source: RowSource, rows: int, rng: np.random.Generator, watch: Watch) -> Iterator[FloatArray]:
+def _drawn_blocks(
+    draw: Callable[[int, np.random.Generator], FloatArray],
+    width: int,
+    rows: int,
+    rng: np.random.Generator,
+    watch: Watch,
+) -> Iterator[FloatArray]:
     """Rows in blocks; one generator runs through them, so that their size does not change the rows."""
     from unrelu.contracts import Step
     from unrelu.tables import rows_per_block
 
-    size = rows_per_block(None, source.n_features)
+    size = rows_per_block(None, width)
     for first in range(0, rows, size):
         watch(Step("Drawing rows", first, rows, f"{first:,} rows"))
-        yield source.draw(min(size, rows - first), rng)
+        yield draw(min(size, rows - first), rng)
 
 
 def contaminated(blocks: Iterable[Floats], fraction: float, rng: np.random.Generator) -> Iterator[Floats]:

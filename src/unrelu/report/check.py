@@ -15,7 +15,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import beta
 
 from unrelu.checks.fit_check import FitCheck
-from unrelu.checks.statistics import Skewness, skewness_of
+from unrelu.checks.statistics import skewness_of
 from unrelu.contracts import Block, FloatArray, RowParameters, Samples
 from unrelu.estimators import RectifiedGaussianLearner
 from unrelu.model import RectifiedGaussian
@@ -23,7 +23,6 @@ from unrelu.notebook import Table
 from unrelu.passes.columns import ShapeSums
 from unrelu.passes.engine import engine_for
 from unrelu.passes.tiles import SubsampleQuestion, seen_above
-from unrelu.report.model import labels
 from unrelu.report.pictures import (
     BOTH_SIGNS,
     HIDDEN,
@@ -33,10 +32,11 @@ from unrelu.report.pictures import (
     Numbers,
     diagonal,
     new_figure,
+    panels_of,
     short_name,
     tidy,
 )
-from unrelu.report.tables import shape_words
+from unrelu.report.tables import labels, shape_words
 from unrelu.tables.prepared import Columns, prepared
 from unrelu.validation import counted, listed
 
@@ -61,21 +61,36 @@ _LEGEND = (
 )
 
 
+def check_columns(check: FitCheck) -> dict[str, Any]:
+    """One line per column, for a table."""
+    return {
+        "column": list(check.names),
+        "shape": list(check.shapes),
+        "statistic": check.column_statistic,
+        "p_value": check.column_p_value,
+        "adjusted_p_value": check.column_adjusted,
+        "largest_difference": check.column_distance,
+        "share_at_limit": check.share_at_limit,
+        "expected_share_at_limit": check.expected_share_at_limit,
+    }
+
+
 def check_facts(check: FitCheck) -> dict[str, Any]:
     """All of it, for JSON; of the pairs those that fit worst."""
-    numbers, why = _numbers(check), dict(check.left_out)
+    why, told = dict(check.left_out), check_columns(check)
+    names, shapes = told.pop("column"), told.pop("shape")
     alone = ("fits", "verdict", "level", "p_value", "columns_p_value", "pairs_p_value")
     counts = ("n_rows", "n_looked_at", "n_outlier_rows", "n_simulations", "refitted")
     return {
         **{name: getattr(check, name) for name in (*alone, *counts)},
         "columns": [
-            {"name": name, "shape": check.shapes[j], "left_out": why.get(j), **{k: v[j] for k, v in numbers.items()}}
-            for j, name in enumerate(check.names)
+            {"name": name, "shape": shape, "left_out": why.get(j), **{key: each[j] for key, each in told.items()}}
+            for j, (name, shape) in enumerate(zip(names, shapes, strict=True))
         ],
         "worst_pairs": [
             {
-                "first": check.names[i],
-                "second": check.names[j],
+                "first": names[i],
+                "second": names[j],
                 "statistic": check.pair_statistic[i, j],
                 "p_value": check.pair_p_value[i, j],
                 "adjusted_p_value": check.pair_adjusted[i, j],
@@ -85,22 +100,6 @@ def check_facts(check: FitCheck) -> dict[str, Any]:
             for i, j in check.worst_pairs(_MOST_PAIRS)
         ],
         "tried": [asdict(remedy) for remedy in check.tried],
-    }
-
-
-def check_columns(check: FitCheck) -> dict[str, Any]:
-    """One line per column, for a table."""
-    return {"column": list(check.names), "shape": list(check.shapes), **_numbers(check)}
-
-
-def _numbers(check: FitCheck) -> dict[str, FloatArray]:
-    return {
-        "statistic": check.column_statistic,
-        "p_value": check.column_p_value,
-        "adjusted_p_value": check.column_adjusted,
-        "largest_difference": check.column_distance,
-        "share_at_limit": check.share_at_limit,
-        "expected_share_at_limit": check.expected_share_at_limit,
     }
 
 
@@ -188,38 +187,34 @@ def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int
     test = skewness_of(sums.record(), rows)
     own = getattr(samples, "limits_by_cell", ())  # whose order statistics are not known
     ordered = [j for j in np.argsort(-np.abs(test.z), kind="stable").tolist() if j not in own]
-    worst = [j for j in ordered[:most] if test.z[j] != 0.0]
-    return [_column(model, j, _points(values[:, j], rows, j), test) for j in worst]
+    found = []
+    for j in [j for j in ordered[:most] if test.z[j] != 0.0]:
+        shown, shape = _points(values[:, j], law.bias[j], law.row_norms[j], floor[j]), "normal"
+        if mirrored[j]:  # the right way up again
+            shown = -shown[[0, 1, 3, 2], ::-1]
+        if model.shapes is not None:
+            shown, shape = model.shapes[j].from_latent(shown), shape_words(model.shapes[j])
+        seen, fitted, low, high = shown
+        ends = [None if np.isinf(levels[j]) else float(levels[j]) for levels in (model.floor, model.ceiling)]
+        z = float(sign[j] * test.z[j])
+        found.append(ColumnQuantiles(labels(model)[j], seen, fitted, low, high, ends[0], ends[1], z, shape))
+    return found
 
 
-def _points(values: FloatArray, rows: RowParameters, column: int) -> FloatArray:
+def _points(values: FloatArray, bias: float, norm: float, floor: float) -> FloatArray:
     """Seen, fitted, low, high (4 x points): order statistics above the floor, and what the model says of them.
 
     The i-th smallest of n values is the model's quantile at a probability that has the law Beta(i, n - i + 1).
     """
     ordered = np.sort(values[~np.isnan(values)])
-    n, floor = len(ordered), rows.floor[column]
+    n = len(ordered)
     edge = -ndtri(0.5 / n)
     wanted = np.linspace(-edge, edge, _POINTS)
     rank = np.unique(np.clip(np.floor(n * ndtr(wanted)).astype(int), 0, n - 1))
     rank = rank[ordered[rank] > floor]
     tail = 0.5 * (1.0 - _BAND)
     probabilities = np.stack([(rank + 0.5) / n, *(beta.ppf(p, rank + 1, n - rank) for p in (tail, 1.0 - tail))])
-    fitted = np.maximum(rows.bias[column] + rows.scale[column] * ndtri(probabilities), floor)
-    return np.vstack([ordered[rank], fitted])
-
-
-def _column(model: RectifiedGaussian, column: int, points: FloatArray, test: Skewness) -> ColumnQuantiles:
-    """The points of a column, the right way up again, and in the table's units."""
-    limits = (float(levels[column]) for levels in (model.floor, model.ceiling))
-    floor, ceiling = (level if np.isfinite(level) else None for level in limits)
-    sign = 1.0 if ceiling is None else -1.0
-    points, shape = points if ceiling is None else -points[[0, 1, 3, 2], ::-1], "normal"
-    if model.shapes is not None:
-        points, shape = model.shapes[column].from_latent(points), shape_words(model.shapes[column])
-    seen, fitted, low, high = points
-    z = sign * float(test.z[column])
-    return ColumnQuantiles(labels(model)[column], seen, fitted, low, high, floor, ceiling, z, shape)
+    return np.vstack([ordered[rank], np.maximum(bias + norm * ndtri(probabilities), floor)])
 
 
 # --- the picture of a model ----------------------------------------------------------------------
@@ -245,9 +240,7 @@ def model_picture(
         _draw_correlations(parts[0], parts[0].subplots(), model)
     if not panels:
         return figure
-    axes = list(parts[-1].subplots(min(panels, 2), wide, squeeze=False).ravel())
-    for spare in axes[panels:]:
-        spare.set_axis_off()
+    axes = panels_of(parts[-1], min(panels, 2), wide, panels)
     if limited.any():
         _draw_shares(axes.pop(0), model, np.asarray(shares, dtype=np.float64), limited)
     for panel, column in zip(axes, worst, strict=False):
@@ -346,9 +339,7 @@ def check_picture(check: FitCheck) -> Figure:
     rows = max(-(-panels // wide), 1)
     figure = new_figure((4.1 * wide, 4.0 * rows + 0.8))
     figure.suptitle(textwrap.fill(check.verdict.replace("$", r"\$"), 38 * wide), fontsize=11, color=INK)
-    axes = list(figure.subplots(rows, wide, squeeze=False).ravel())
-    for spare in axes[panels:]:
-        spare.set_axis_off()
+    axes = panels_of(figure, rows, wide, panels)
     for j in columns:
         note = f"{check.shapes[j]}; p = {check.column_p_value[j]:.3g}, adjusted {check.column_adjusted[j]:.3g}"
         points = check.quantiles[:, :, j]

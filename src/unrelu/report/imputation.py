@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from scipy.special import ndtr
@@ -19,9 +18,8 @@ from unrelu.posterior.cells import Cells, SampledCells
 from unrelu.posterior.draws import drawn, drawn_parts
 from unrelu.posterior.marginals import Prediction, imputed, predicted
 from unrelu.posterior.scores import naming_gross
-from unrelu.report.model import labels
-from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, Numbers, new_figure, short_name, tidy
-from unrelu.report.tables import check_names, level_name, write_rows
+from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, new_figure, panels_of, short_name, tidy
+from unrelu.report.tables import check_names, labels, level_name, write_rows
 from unrelu.shapes import Normal
 from unrelu.tables.write import write_columns
 from unrelu.validation import counted, listed
@@ -48,66 +46,56 @@ _MEANS = (
 class Completion:
     """A table and what fills it in: medians or means, further quantiles (``levels``), or so many draws.
 
-    All outputs come from one pass over the table: the first to be asked for makes it, and what :meth:`keep` names is
-    kept for the others.
+    All outputs come from one pass over the table, in which counts and sums of columns are added up: the first output
+    to be asked for makes it, and those that ``kept`` names ("std", "mask", and "rows", for the picture) are kept for
+    later, in memory while they are few, else on disk.
     """
 
     def __init__(
         self,
         imputer: FloorImputer,
         table: Samples,
-        ids: Mapping[str, Sequence[str]],
         median: bool = False,
         levels: tuple[float, ...] = (),
         draws: int | None = None,
         parameters: str | None = None,
         seed: int = 0,
+        kept: Collection[str] = (),
     ) -> None:
-        self._imputer, self._table, self._ids = imputer, table, ids
+        self._imputer, self._table, self._ids = imputer, table, table.ids()
         self._median, self._levels, self._filling = median, levels, imputer.filling
         self._model, self._draws, self._seed = imputer.distribution_, draws, seed
         self._models: RectifiedGaussian | list[RectifiedGaussian] = self._model
         if draws:
             self._models = imputer.drawn_models(draws, seed, parameters)
+        self._filled_by = "draws" if draws else "medians" if median else "means"
         self._names = labels(self._model)
-        of_all = "latent" if imputer.below == "auto" and imputer.fill != "missing" else imputer.below
-        law = self._model.column_summary(below=of_all)
-        self.tally = Tally(self._names, [column["mean"] for column in law], self._filling.as_seen(self._model))
-        self._kept: dict[str, _Blocks] = {}
-        check_names([*(["draw"] if self._draws else []), *self._ids, *self._names, *self._further()])
-
-    @property
-    def told(self) -> str:
-        """What the cells are filled by, where there is something to be said of it."""
-        return "" if self._draws else "medians" if self._median else "means"
-
-    def facts(self) -> dict[str, Any]:
-        """For JSON."""
-        drawn_from = {"parameters": "drawn" if isinstance(self._models, list) else "fitted"} if self._draws else {}
-        return {"filled_by": self.told or "draws", **drawn_from, **self.tally.facts()}
-
-    def keep(self, **wanted: bool) -> None:
-        """Say which outputs will be asked for besides the completed rows: std, mask, and rows, for the picture."""
-        self._kept = {name: _Blocks() for name, asked in wanted.items() if asked}
-
-    def _further(self) -> list[str]:
-        """Names of the columns of quantiles."""
-        return [f"{name}_{level_name(level)}" for level in self._levels for name in self._names]
+        self._further = [f"{name}_{level_name(level)}" for level in levels for name in self._names]
+        check_names([*(["draw"] if draws else []), *self._ids, *self._names, *self._further])
+        # Files of blocks, one behind the other.
+        self._kept = {name: SpooledTemporaryFile(max_size=_IN_MEMORY) for name in kept}  # noqa: SIM115
+        self._blocks = self._rows = self._rows_missing = 0
+        d = len(self._names)
+        self._counts = np.zeros((5, d), dtype=np.int64)  # seen, at a floor, at a ceiling, missing, filled
+        self._left = np.zeros(3, dtype=np.int64)  # as they are: at a floor, at a ceiling, missing
+        self._sums = np.zeros((3, d))  # of what is seen, of the limits, of the completed rows
 
     def _pass(self) -> Iterator[tuple[Cells, FloatArray]]:
-        """Cells, and the same rows completed, block by block; what others will ask for is kept on the way."""
-        blocks = naming_gross(self._model, self._imputer.cells(self._table))
-        for cells, completed, std in self._completed(blocks):
+        """Cells, and the same rows completed, block by block; what others will ask for is kept on the way.
+
+        Rows are draws x rows x columns, a few at a time, or rows with their quantiles beside them.
+        """
+        for cells, completed, std in self._completed(naming_gross(self._model, self._imputer.cells(self._table))):
             filled = self._filling.filled(cells)
-            self.tally.add(cells, completed[..., : len(self._names)], filled)
+            self._add(cells, completed[..., : len(self._names)], filled)
             made: dict[str, Any] = {"rows": completed, "std": std, "mask": filled.astype(np.float32)}
-            for name, kept in self._kept.items():
-                kept.add(made[name])
+            for name, file in self._kept.items():
+                np.save(file, made[name])
+            self._blocks += 1
             yield cells, completed
 
     def _completed(self, blocks: Iterator[Cells]) -> Iterator[tuple[Cells, FloatArray, FloatArray]]:
-        """Cells, rows (draws x rows x columns, a few at a time), or rows with their quantiles beside them, and the
-        standard deviations of cells."""
+        """The same, with the standard deviations of cells."""
         if self._draws:
             for cells, part in drawn_parts(self._models, blocks, self._draws, self._seed, self._filling):
                 std = imputed(self._model, cells, (), self._filling)[1] if "std" in self._kept else np.empty(0)
@@ -118,6 +106,26 @@ class Completion:
             mean, std, *others = imputed(self._model, cells, (*middle, *self._levels), self._filling)
             yield cells, np.hstack(others if self._median else [mean, *others]), std
 
+    def _add(self, cells: Cells, completed: FloatArray, filled: BoolArray) -> None:
+        missing, seen = np.isnan(cells.given), ~cells.hidden
+        self._rows += len(seen)
+        self._rows_missing += int(np.count_nonzero(missing.all(axis=1)))
+        kinds = (cells.beyond < 0, cells.beyond > 0, missing)
+        for count, which in zip(self._counts, (seen, *kinds, filled), strict=True):
+            count += np.count_nonzero(which, axis=0)
+        self._left += [np.count_nonzero(kind & ~filled) for kind in kinds]
+        mean = np.nan_to_num(completed.mean(axis=0) if completed.ndim == 3 else completed)
+        limits = np.where(seen | missing, 0.0, cells.given)
+        for total, values in zip(self._sums, (np.where(seen, cells.given, 0.0), limits, mean), strict=True):
+            total += values.sum(axis=0)
+
+    def _kept_blocks(self, name: str) -> Iterator[FloatArray]:
+        self._kept[name].seek(0)
+        for _ in range(self._blocks):
+            yield np.load(self._kept[name])
+
+    # --- outputs ----------------------------------------------------------------------------------
+
     def picture(self) -> Figure:
         """Of some of the rows, chosen by chance. To be asked for before the rows: it makes the pass."""
         sample = SampledCells.of((cells for cells, _ in self._pass()), _PICTURED, self._seed)
@@ -125,17 +133,22 @@ class Completion:
         if self._draws:
             completed = drawn(self._model, cells, 1, self._seed, self._filling)[0]
         else:
-            completed = np.vstack([*self._kept["rows"].chosen(sample.rows)])[:, :d]
+            chosen, first = [], 0
+            for block in self._kept_blocks("rows"):
+                here = (sample.rows >= first) & (sample.rows < first + len(block))
+                chosen.append(block[sample.rows[here] - first, :d])
+                first += len(block)
+            completed = np.vstack(chosen)
         columns = filled_columns(self._model, cells, completed, self._filling.filled(cells))
-        return imputation_picture(columns, len(completed), self.told or "draws")
+        return imputation_picture(columns, len(completed), self._filled_by)
 
     def write(self, path: Path) -> None:
         """The completed table, or tables."""
-        made = self._kept["rows"].blocks() if "rows" in self._kept else (rows for _, rows in self._pass())
+        made = self._kept_blocks("rows") if "rows" in self._kept else (rows for _, rows in self._pass())
         if self._draws:
             write_columns(path, self._stacked(made, self._draws))
         else:
-            write_rows(path, made, [*self._names, *self._further()], self._ids)
+            write_rows(path, made, [*self._names, *self._further], self._ids)
 
     def _stacked(self, made: Iterator[FloatArray], number: int) -> Iterator[dict[str, Any]]:
         """The draws of a few rows below each other, and so on."""
@@ -148,97 +161,50 @@ class Completion:
             yield {**counts, **ids, **{name: values[:, j] for j, name in enumerate(self._names)}}
             first += rows
 
-    def write_std(self, path: Path) -> None:
-        write_rows(path, self._kept["std"].blocks(), self._names, self._ids)
+    def write_kept(self, name: str, path: Path) -> None:
+        """Standard deviations, or the mask, after the completed table."""
+        write_rows(path, self._kept_blocks(name), self._names, self._ids)
 
-    def write_mask(self, path: Path) -> None:
-        write_rows(path, self._kept["mask"].blocks(), self._names, self._ids)
-
-
-class _Blocks:
-    """Blocks of rows that are kept until a file of them is written: in memory while they are few, else on disk."""
-
-    def __init__(self) -> None:
-        self._file = SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115 - open as long as this is there
-        self._number = 0
-
-    def add(self, block: FloatArray) -> None:
-        np.save(self._file, block)
-        self._number += 1
-
-    def blocks(self) -> Iterator[FloatArray]:
-        """All of them, in their order."""
-        self._file.seek(0)
-        for _ in range(self._number):
-            yield np.load(self._file)
-
-    def chosen(self, rows: Numbers) -> Iterator[FloatArray]:
-        """The rows of these numbers, which rise, block by block."""
-        first = 0
-        for block in self.blocks():
-            yield block[rows[(rows >= first) & (rows < first + len(block))] - first]
-            first += len(block)
-
-
-class Tally:
-    """Counts and sums of columns, added up while the rows are filled in.
-
-    ``as_seen``: the columns whose missing cells are filled in as the table would show them.
-    """
-
-    def __init__(self, names: Sequence[str], model_means: Sequence[float], as_seen: BoolArray) -> None:
-        self.names, self._model_means, self._as_seen = tuple(names), list(model_means), as_seen
-        self.rows = self.rows_missing = 0
-        self._counts = np.zeros((5, len(names)), dtype=np.int64)  # seen, at a floor, at a ceiling, missing, filled
-        self._left = np.zeros(3, dtype=np.int64)  # as they are: at a floor, at a ceiling, missing
-        self._sums = np.zeros((3, len(names)))  # of what is seen, of the limits, of the completed rows
-
-    def add(self, cells: Cells, completed: FloatArray, filled: BoolArray) -> None:
-        """Some rows, and the same filled in, rows x d, or draws x rows x d; and which of the cells were."""
-        missing, seen = np.isnan(cells.given), ~cells.hidden
-        self.rows += len(seen)
-        self.rows_missing += int(np.count_nonzero(missing.all(axis=1)))
-        kinds = (cells.beyond < 0, cells.beyond > 0, missing)
-        for count, which in zip(self._counts, (seen, *kinds, filled), strict=True):
-            count += np.count_nonzero(which, axis=0)
-        self._left += [np.count_nonzero(kind & ~filled) for kind in kinds]
-        mean = np.nan_to_num(completed.mean(axis=0) if completed.ndim == 3 else completed)
-        limits = np.where(seen | missing, 0.0, cells.given)
-        for total, values in zip(self._sums, (np.where(seen, cells.given, 0.0), limits, mean), strict=True):
-            total += values.sum(axis=0)
+    # --- what is told -----------------------------------------------------------------------------
 
     def facts(self) -> dict[str, Any]:
         """All of it, for JSON. ``mean_at_limits`` has the limit in place of what it hides, missing cells left out;
         ``mean_of_model`` is that of any row, of the law whose values are filled in, in cells at a limit if these are.
         ``missing_as_seen``: missing cells get what the table would show, no value before the floor."""
         seen, floored, ceiled, missing, filled = self._counts
-        hidden, empty = self.rows - seen, missing if self._left[2] else 0
+        of_all = "latent" if self._filling.below == "auto" and self._filling.fill != "missing" else self._filling.below
         with np.errstate(invalid="ignore", divide="ignore"):
-            means = {
+            columns = {
+                "floored": floored,
+                "at_ceiling": ceiled,
+                "missing": missing,
+                "share_hidden": (self._rows - seen) / self._rows,
                 "mean_seen": self._sums[0] / seen,
-                "mean_at_limits": (self._sums[0] + self._sums[1]) / (self.rows - missing),
-                "mean_completed": self._sums[2] / (self.rows - empty),
+                "mean_at_limits": (self._sums[0] + self._sums[1]) / (self._rows - missing),
+                "mean_completed": self._sums[2] / (self._rows - (missing if self._left[2] else 0)),
+                "mean_of_model": np.array([each["mean"] for each in self._model.column_summary(below=of_all)]),
+                "missing_as_seen": self._filling.as_seen(self._model),
             }
-        parts = {"floored": floored, "at_ceiling": ceiled, "missing": missing, "share_hidden": hidden / self.rows}
-        columns = {name: values.tolist() for name, values in {**parts, **means}.items()}
-        columns["mean_of_model"] = self._model_means
-        columns["missing_as_seen"] = self._as_seen.tolist()
+        lists = {name: values.tolist() for name, values in columns.items()}
+        drawn_from = {"parameters": "drawn" if isinstance(self._models, list) else "fitted"} if self._draws else {}
         return {
-            "rows": self.rows,
-            "n_features": len(self.names),
+            "filled_by": self._filled_by,
+            **drawn_from,
+            "rows": self._rows,
+            "n_features": len(self._names),
             "cells_floored": int(floored.sum()),
             "cells_at_ceiling": int(ceiled.sum()),
             "cells_missing": int(missing.sum()),
             "cells_filled": int(filled.sum()),
-            "rows_all_missing": self.rows_missing,
+            "rows_all_missing": self._rows_missing,
             "columns": [
-                {"name": name, **{key: values[j] for key, values in columns.items()}}
-                for j, name in enumerate(self.names)
+                {"name": name, **{key: values[j] for key, values in lists.items()}}
+                for j, name in enumerate(self._names)
             ],
         }
 
-    def shown(self, by: str, filling: str) -> list[str | Table]:
-        """All of it, for the terminal; ``filling``: "means", "medians" or empty for draws, ``by``: who and how long."""
+    def shown(self, by: str) -> list[str | Table]:
+        """All of it, for the terminal; ``by``: who and how long."""
         facts = self.facts()
         kinds = [facts["cells_floored"], facts["cells_at_ceiling"], facts["cells_missing"]]
         floored, ceiled, missing = (np.array(kinds) - self._left).tolist()
@@ -246,20 +212,20 @@ class Tally:
         words = zip(self._left.tolist(), ("at their floor", "at their ceiling", "missing"), strict=True)
         left = " and ".join(f"{number:,} {kind}" for number, kind in words if number)
         left = f" Left as they are: {left}." if left else ""
-        cells, filled = self.rows * len(self.names), facts["cells_filled"]
+        cells, filled = self._rows * len(self._names), facts["cells_filled"]
         shown: list[str | Table] = [
             f"Filled in {filled:,} of {counted(cells, 'cell')} ({filled / cells:.1%}) in"
-            f" {counted(self.rows, 'row')} of {counted(len(self.names), 'column')} by {by}:"
+            f" {counted(self._rows, 'row')} of {counted(len(self._names), 'column')} by {by}:"
             f" {floored:,} at their floor{ceilings}, {missing:,} missing.{left}"
         ]
-        if self.rows_missing and not self._left[2]:
+        if self._rows_missing and not self._left[2]:
             prior = "nothing in it, filled by what the model says of any row"
-            shown.append(f"{counted(self.rows_missing, 'row')} with {prior}.")
+            shown.append(f"{counted(self._rows_missing, 'row')} with {prior}.")
         as_seen = [c["name"] for c in facts["columns"] if c["missing_as_seen"] and c["missing"] and not self._left[2]]
         if as_seen:
             shown.append(_SHOWN.format(listed(as_seen, most=_MOST_NAMED)))
-        if filling and filled:
-            shown.append(_MEANS.format(filling))
+        if filled and not self._draws:
+            shown.append(_MEANS.format(self._filled_by))
         lines = []
         for column in facts["columns"]:
             means = (column[name] for name in ("mean_seen", "mean_at_limits", "mean_completed", "mean_of_model"))
@@ -272,50 +238,41 @@ class Tally:
 # --- one column predicted --------------------------------------------------------------------------
 
 
-def predicted_lines(
-    imputer: FloorImputer,
-    table: Samples,
-    law: RectifiedGaussian,
-    nearness: Nearness,
-    ids: Mapping[str, Sequence[str]],
-    *,
-    uncut: bool,
-) -> Iterator[dict[str, Any]]:
-    """One line per row, block by block, of what the table shows, or of the ``uncut`` value."""
-    j, levels, first = nearness.column, nearness.levels, 0
-    own_limits, lacks = bool(getattr(table, "limits_by_cell", ())), law.n_features > imputer.n_features_in_
-    for given in imputer.cells(table):
-        cells = given.widened(j) if lacks else given
-        rest = cells.without(j)
-        found = predicted(law, rest, j, levels)
-        nearness.add(rest if own_limits else cells, found)  # what a cell's own limit would show is not predicted
-        if uncut:
-            found = predicted(law, rest, j, levels, hidden=True)
-        rows = slice(first, first + len(found.mean))
-        first = rows.stop
-        yield {
-            "row": np.arange(rows.start, rows.stop) + 1,
-            **{name: list(texts[rows]) for name, texts in ids.items()},
-            "mean": found.mean,
-            "std": found.std,
-            **{level_name(level): found.quantiles[:, k] for k, level in enumerate(found.levels)},
-            "probability_floored": found.probability_floored,
-        }
-
-
-class Nearness:
-    """How near predictions of what a table shows come to its values, added up while rows are predicted."""
+class PredictedColumn:
+    """What a model says of a column given the others, and how near that comes to the values that a table has of it."""
 
     def __init__(self, law: RectifiedGaussian, j: int, levels: tuple[float, ...]) -> None:
         self.rows = self.values = 0
-        self.column, self.levels = j, levels
-        self._limits = float(law.floor[j]), float(law.ceiling[j])
+        self._law, self._column, self._levels = law, j, levels
         self._origin = 0.0  # about which squares are summed: near the mean, for their digits
         self._sums = np.zeros(7)
 
+    def lines(self, imputer: FloorImputer, table: Samples, *, uncut: bool) -> Iterator[dict[str, Any]]:
+        """One line per row, block by block, of what the table shows, or of the ``uncut`` value."""
+        j, levels, law, ids, first = self._column, self._levels, self._law, table.ids(), 0
+        check_names(["row", *ids, "mean", "std", "probability_floored", *map(level_name, levels)])
+        own_limits, lacks = bool(getattr(table, "limits_by_cell", ())), law.n_features > imputer.n_features_in_
+        for given in imputer.cells(table):
+            cells = given.widened(j) if lacks else given
+            rest = cells.without(j)
+            found = predicted(law, rest, j, levels)
+            self.add(rest if own_limits else cells, found)  # what a cell's own limit would show is not predicted
+            if uncut:
+                found = predicted(law, rest, j, levels, hidden=True)
+            rows = slice(first, first + len(found.mean))
+            first = rows.stop
+            yield {
+                "row": np.arange(rows.start, rows.stop) + 1,
+                **{name: list(texts[rows]) for name, texts in ids.items()},
+                "mean": found.mean,
+                "std": found.std,
+                **{level_name(level): found.quantiles[:, k] for k, level in enumerate(found.levels)},
+                "probability_floored": found.probability_floored,
+            }
+
     def add(self, cells: Cells, found: Prediction) -> None:
         """Some rows; a cell at its limit shows that limit."""
-        x, at_limit = cells.given[:, self.column], cells.beyond[:, self.column] != 0
+        x, at_limit = cells.given[:, self._column], cells.beyond[:, self._column] != 0
         known = ~np.isnan(x)
         self.rows += len(x)
         if not known.any():
@@ -323,25 +280,21 @@ class Nearness:
         if not self.values:
             self._origin = float(x[known].mean())
         self.values += int(known.sum())
+        # The model's own probability of the closed interval: where an end is a limit, all that is cut off is in it.
+        low, high = self._levels[0], self._levels[-1]
+        first, last = found.quantiles[:, 0], found.quantiles[:, -1]
+        floor, ceiling = self._law.floor[self._column], self._law.ceiling[self._column]
+        one = np.where(first <= floor, high, np.where(last >= ceiling, 1.0 - low, high - low))
         parts = (
             x - self._origin,
             (x - self._origin) ** 2,
             (x - found.mean) ** 2,
-            (found.quantiles[:, 0] <= x) & (x <= found.quantiles[:, -1]),
-            self._expected(found),
+            (first <= x) & (x <= last),
+            np.where((last <= floor) | (first >= ceiling), found.probability_floored, one),
             at_limit,
             found.probability_floored,
         )
         self._sums += [float(np.sum(part[known])) for part in parts]
-
-    def _expected(self, found: Prediction) -> FloatArray:
-        """The model's own probability of the closed interval: where an end is a limit, all that is cut off is in it."""
-        low, high = self.levels[0], self.levels[-1]
-        first, last = found.quantiles[:, 0], found.quantiles[:, -1]
-        at_floor, at_ceiling = first <= self._limits[0], last >= self._limits[1]
-        one = np.where(at_floor, high, np.where(at_ceiling, 1.0 - low, high - low))
-        whole = (last <= self._limits[0]) | (first >= self._limits[1])
-        return np.asarray(np.where(whole, found.probability_floored, one))
 
     def facts(self) -> dict[str, Any]:
         """For JSON; nothing where the table does not have the column."""
@@ -362,7 +315,7 @@ class Nearness:
 
     def shown(self) -> list[str]:
         """For the terminal."""
-        facts, low, high = self.facts(), self.levels[0], self.levels[-1]
+        facts, low, high = self.facts(), self._levels[0], self._levels[-1]
         if not self.values:
             return []
         explained = facts["share_explained"]
@@ -386,18 +339,9 @@ class Nearness:
 # --- the picture ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class FilledColumn:
-    """One column of some rows: its values, which of them were filled in, its limits, and its uncut law.
-
-    ``below``: the share of the rows that the law has below a value.
-    """
-
-    name: str
-    values: FloatArray
-    filled: BoolArray
-    limits: FloatArray
-    below: Callable[[FloatArray], FloatArray]
+# A column of some rows: its name and values, which of these were filled in, its limits, and how the share of the rows
+# that its uncut law has below a value depends on the value.
+FilledColumn: TypeAlias = tuple[str, FloatArray, BoolArray, FloatArray, Callable[[FloatArray], FloatArray]]
 
 
 def filled_columns(
@@ -407,7 +351,8 @@ def filled_columns(
     hidden = cells.hidden if filled is None else filled
     shapes = model.shapes or (Normal(),) * model.n_features
     order = np.argsort(-hidden.sum(axis=0), kind="stable")[:_MOST_PICTURED]
-    names, found = labels(model), []
+    names = labels(model)
+    found: list[FilledColumn] = []
     for j in [j for j in order.tolist() if hidden[:, j].any()]:
         limits = np.unique(cells.given[cells.beyond[:, j] != 0, j])
         known = ~np.isnan(completed[:, j])  # what is missing may stay so
@@ -415,7 +360,7 @@ def filled_columns(
         def below(x: FloatArray, j: int = j) -> FloatArray:
             return np.asarray(ndtr((shapes[j].to_latent(x) - model.bias[j]) / max(model.row_norms[j], 1e-300)))
 
-        found.append(FilledColumn(names[j], completed[known, j], hidden[known, j], limits, below))
+        found.append((names[j], completed[known, j], hidden[known, j], limits, below))
     return found
 
 
@@ -426,20 +371,16 @@ def imputation_picture(columns: list[FilledColumn], n_rows: int, filling: str) -
     figure = new_figure((4.6 * wide, 3.5 * high + 0.8))
     title = "Columns with most hidden cells" if columns else "No cell is hidden: nothing was filled in"
     figure.suptitle(f"{title}, filled by {filling} ({n_rows:,} rows)" if columns else title, fontsize=13, color=INK)
-    axes = list(figure.subplots(high, wide, squeeze=False).ravel())
-    for spare in axes[len(columns) :]:
-        spare.set_axis_off()
-    for each, column in zip(axes, columns, strict=False):
-        _draw(each, column, legend=column is columns[0])
+    for axes, column in zip(panels_of(figure, high, wide, len(columns)), columns, strict=True):
+        _draw(axes, column, legend=column is columns[0])
     return figure
 
 
 def bin_edges(values: FloatArray, limits: FloatArray) -> FloatArray:
     """Edges of bins over all values, one of them at a lone limit; of equal ratios where positive values span much."""
     ratios = bool(values.min() > 0.0 and values.max() > _WIDE * values.min())
-    low, high, *others = (
-        np.log([values.min(), values.max(), *limits]) if ratios else [values.min(), values.max(), *limits]
-    )
+    places = np.array([values.min(), values.max(), *limits])
+    low, high, *others = np.log(places) if ratios else places
     width = (high - low) / _BINS if high > low else 1.0
     start = others[0] if len(others) == 1 and low < others[0] < high else low
     below, above = int(np.ceil((start - low) / width - 1e-9)), int(np.ceil((high - start) / width - 1e-9))
@@ -448,17 +389,18 @@ def bin_edges(values: FloatArray, limits: FloatArray) -> FloatArray:
 
 
 def _draw(axes: Axes, column: FilledColumn, legend: bool) -> None:
-    edges = bin_edges(column.values, column.limits)
-    seen, filled = (np.histogram(column.values[which], edges)[0] for which in (~column.filled, column.filled))
+    name, values, were_filled, limits, below = column
+    edges = bin_edges(values, limits)
+    seen, filled = (np.histogram(values[which], edges)[0] for which in (~were_filled, were_filled))
     axes.stairs(seen + filled, edges, baseline=seen, fill=True, color=NAIVE, alpha=0.75, label="filled in")
     axes.stairs(seen, edges, fill=True, color=SEEN, label="seen")
-    expected = len(column.values) * np.diff(column.below(edges))
+    expected = len(values) * np.diff(below(edges))
     axes.stairs(expected, edges, color=LEARNED, linewidth=1.5, label="the model, not cut off")
-    for limit in column.limits[:1] if len(column.limits) > 3 else column.limits:
+    for limit in limits[:1] if len(limits) > 3 else limits:
         axes.axvline(limit, color=INK, linestyle="--", linewidth=1.2)
-    if len(column.limits):
+    if len(limits):
         axes.plot([], [], color=INK, linestyle="--", linewidth=1.2, label="limit")
-    if column.values.min() > 0.0 and column.values.max() > _WIDE * column.values.min():
+    if values.min() > 0.0 and values.max() > _WIDE * values.min():
         axes.set_xscale("log")
     # Means of cells that nothing tells apart lie in one place: they must not flatten everything else.
     top = 1.15 * max(float(seen.max()), float(expected.max()), 1.0)
@@ -466,6 +408,6 @@ def _draw(axes: Axes, column: FilledColumn, legend: bool) -> None:
     if tallest > 2.0 * top:
         axes.annotate(f"up to {tallest:,.0f}", (0.02, 0.94), xycoords="axes fraction", color=INK, fontsize=8)
     axes.set_ylim(0.0, min(1.1 * tallest, 2.0 * top) if tallest > top else top)
-    tidy(axes, f"{short_name(column.name, 24)}: {column.filled.mean():.0%} hidden", "", "rows")
+    tidy(axes, f"{short_name(name, 24)}: {were_filled.mean():.0%} hidden", "", "rows")
     if legend:
         axes.legend(framealpha=0.9, edgecolor=HIDDEN, fontsize=8, loc="upper right")

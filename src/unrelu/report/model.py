@@ -5,83 +5,61 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, fields, is_dataclass, replace
+from dataclasses import asdict, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.linalg import eigvalsh
 from scipy.sparse.linalg import eigsh
 
 from unrelu.contracts import Doubt, FloatArray
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Table, fact_table
-from unrelu.report.tables import doubt_table, shape_words, with_error
-from unrelu.tables.write import names_or_numbers
+from unrelu.report.tables import doubt_table, labels, shape_words, with_error
 from unrelu.validation import counted
 
 if TYPE_CHECKING:
-    from unrelu.estimators import (
-        RectifiedGaussianLearner,
-        RectifiedGaussianMixture,
-        ReLUMatrixRecovery,
-        TwoLayerReLULearner,
-    )
+    from unrelu.estimators import RectifiedGaussianLearner, RectifiedGaussianMixture, ReLUMatrixRecovery
     from unrelu.estimators.fitted import FittedModel
-    from unrelu.recovery.layers.peeled import Peeled
     from unrelu.recovery.matrix.state import MatrixState
 
 Facts: TypeAlias = dict[str, Any]
 
 _MOST_COLUMNS = 20  # in a table
-_POWER = ("exponent", "exponent_stderr", "origin", "unit")
 _DENSE = 500  # beyond so many columns a few eigenvalues come sooner by Lanczos' method
-
-
-def labels(model: RectifiedGaussian) -> tuple[str, ...]:
-    """The columns' names; x0, x1, ... where they have none, as in tables written from the model."""
-    return names_or_numbers(model.feature_names, model.n_features)
 
 
 def column_facts(
     model: RectifiedGaussian,
-    shares: Sequence[float] | FloatArray | None = None,
-    bias_stderr: Sequence[float] | FloatArray | None = None,
-    norm_stderr: Sequence[float] | FloatArray | None = None,
+    share_floored: ArrayLike | None = None,
+    bias_stderr: ArrayLike | None = None,
+    norm_stderr: ArrayLike | None = None,
 ) -> list[Facts]:
     """Each column: what the model says of the latent y, and how sure it is (None where that is not known)."""
-    nothing = [None] * model.n_features
-    limits = {"floor": model.floor, "ceiling": model.ceiling}
-    told = {"share_floored": shares, "bias_stderr": bias_stderr, "norm_stderr": norm_stderr}
-    lists = {
-        "name": labels(model),
-        **{key: [x if math.isfinite(x) else None for x in levels.tolist()] for key, levels in limits.items()},
-        "bias": model.bias.tolist(),
-        "norm": model.row_norms.tolist(),
-        **{key: nothing if known is None else np.asarray(known).tolist() for key, known in told.items()},
+    numbers: dict[str, Any] = {
+        "floor": [level if math.isfinite(level) else None for level in model.floor.tolist()],
+        "ceiling": [level if math.isfinite(level) else None for level in model.ceiling.tolist()],
+        "bias": model.bias,
+        "norm": model.row_norms,
+        "share_floored": share_floored,
+        "bias_stderr": bias_stderr,
+        "norm_stderr": norm_stderr,
     }
-    return [dict(zip(lists, values, strict=True)) for values in zip(*lists.values(), strict=True)]
+    d = model.n_features
+    lists = {key: [None] * d if known is None else np.asarray(known).tolist() for key, known in numbers.items()}
+    return [{"name": name, **{key: each[j] for key, each in lists.items()}} for j, name in enumerate(labels(model))]
 
 
-def shape_facts(model: RectifiedGaussian) -> Facts:
-    """For JSON: every column's shape, and the columns in the user's units; nothing where all are normal."""
+def law_facts(model: RectifiedGaussian, columns: Sequence[Facts], strongest: Sequence[Facts]) -> Facts:
+    """For JSON: columns and pairs, and every column's shape and the columns in the user's units, if any is shaped."""
+    facts: Facts = {"columns": columns, "strongest_correlations": strongest}
     if model.shapes is None:
-        return {}
-    shapes = [
-        {"kind": shape.kind, **{name: getattr(shape, name) for name in _POWER if hasattr(shape, name)}}
-        for shape in model.shapes
-    ]
-    return {"shapes": shapes, "column_summary": model.column_summary()}
-
-
-def strongest_correlations(model: RectifiedGaussian, stderr: FloatArray | None = None, most: int = 5) -> list[Facts]:
-    """The pairs with the largest latent correlations in size, strongest first."""
-    names, r = labels(model), model.correlation
-    found = []
-    for i, j in strongest_pairs(r, most):
-        error = None if stderr is None else float(stderr[i, j])
-        found.append({"first": names[i], "second": names[j], "correlation": float(r[i, j]), "stderr": error})
-    return found
+        return facts
+    told = ("kind", "exponent", "exponent_stderr", "origin", "unit")
+    shapes = [{key: getattr(shape, key) for key in told if hasattr(shape, key)} for shape in model.shapes]
+    return {**facts, "shapes": shapes, "column_summary": model.column_summary()}
 
 
 def strongest_pairs(r: FloatArray, most: int) -> list[tuple[int, int]]:
@@ -93,11 +71,18 @@ def strongest_pairs(r: FloatArray, most: int) -> list[tuple[int, int]]:
     return list(zip(first[few].tolist(), second[few].tolist(), strict=True))
 
 
+def strongest_correlations(model: RectifiedGaussian, stderr: FloatArray | None = None, most: int = 5) -> list[Facts]:
+    """The pairs with the largest latent correlations in size, strongest first."""
+    names, r, found = labels(model), model.correlation, []
+    for i, j in strongest_pairs(r, most):
+        error = None if stderr is None else float(stderr[i, j])
+        found.append({"first": names[i], "second": names[j], "correlation": float(r[i, j]), "stderr": error})
+    return found
+
+
 def variance_shares(model: RectifiedGaussian, most: int = 5) -> list[float]:
     """Shares of the latent variance in the first principal components, columns standardized."""
-    r = model.correlation
-    d = len(r)
-    k = min(most, d)
+    r, d, k = model.correlation, model.n_features, min(most, model.n_features)
     if d <= _DENSE:
         values = eigvalsh(r, subset_by_index=[d - k, d - 1])
     else:
@@ -121,9 +106,11 @@ def fit_details(learner: RectifiedGaussianLearner) -> Facts:
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def column_table(columns: Sequence[Facts], title: str = "") -> Table:
-    """Bias and norm of the first columns, and how many more there are: the mean and the sd of y, before the floor."""
-    known = any(column["share_floored"] is not None for column in columns)
+def model_tables(
+    model: RectifiedGaussian, columns: Sequence[Facts], strongest: Sequence[Facts], title: str = ""
+) -> list[Table]:
+    """Columns; their shapes, where they have any, in the units of the user's table, a table a law; correlations."""
+    shares_known = any(column["share_floored"] is not None for column in columns)
     limits = []
     for column in columns:
         floor = "none" if column["floor"] is None else f"{column['floor']:g}"
@@ -133,22 +120,19 @@ def column_table(columns: Sequence[Facts], title: str = "") -> Table:
     for column, limit in zip(columns, limits, strict=True):
         share = "" if column["share_floored"] is None else f"{column['share_floored']:.1%}"
         bias, norm = (with_error(column[key], column[f"{key}_stderr"]) for key in ("bias", "norm"))
-        lines.append((column["name"], *[share] * known, bias, norm, *[limit] * floors_differ))
-    heads = ("column", *[">floored"] * known, ">latent mean (bias)", ">latent sd (norm)", *[">floor"] * floors_differ)
-    return Table(heads, lines, title, _MOST_COLUMNS)
-
-
-def model_tables(model: RectifiedGaussian, columns: Sequence[Facts], strongest: Sequence[Facts]) -> list[Table]:
-    """Columns; their shapes, where they have any, in the units of the user's table, a table a law; correlations."""
-    tables, keys = [column_table(columns)], ("mean", "lower_quartile", "median", "upper_quartile")
-    told = [] if model.shapes is None else list(zip(labels(model), model.shapes, model.column_summary(), strict=True))
-    for law in dict.fromkeys(column["law"] for *_, column in told):
-        lines = []
-        for name, shape, column in [each for each in told if each[2]["law"] == law]:
-            error = getattr(shape, "exponent_stderr", math.nan)
-            words = shape_words(shape) + (f" ± {error:.1g}" if math.isfinite(error) else "")
-            lines.append((name, words, f"{column['share_floored']:.1%}", *(f"{column[key]:.4g}" for key in keys)))
-        heads = ("column", ">shape", ">floored", ">mean", ">25 %", ">median", ">75 %")
+        lines.append((column["name"], *[share] * shares_known, bias, norm, *[limit] * floors_differ))
+    shares, floors = [">floored"] * shares_known, [">floor"] * floors_differ
+    heads: tuple[str, ...] = ("column", *shares, ">latent mean (bias)", ">latent sd (norm)", *floors)
+    tables = [Table(heads, lines, title, _MOST_COLUMNS)]
+    by_law: dict[str, list[tuple[str, ...]]] = {}
+    shaped = [] if model.shapes is None else zip(labels(model), model.shapes, model.column_summary(), strict=True)
+    for name, shape, column in shaped:
+        error = getattr(shape, "exponent_stderr", math.nan)
+        words = shape_words(shape) + (f" ± {error:.1g}" if math.isfinite(error) else "")
+        places = (f"{column[key]:.4g}" for key in ("mean", "lower_quartile", "median", "upper_quartile"))
+        by_law.setdefault(column["law"], []).append((name, words, f"{column['share_floored']:.1%}", *places))
+    heads = ("column", ">shape", ">floored", ">mean", ">25 %", ">median", ">75 %")
+    for law, lines in by_law.items():
         tables.append(Table(heads, lines, f"in the units of the table, {law}:", _MOST_COLUMNS))
     if strongest:
         pairs = [(f"{p['first']} – {p['second']}", with_error(p["correlation"], p["stderr"])) for p in strongest]
@@ -203,51 +187,52 @@ def contents(content: Any, header: Mapping[str, Any], path: Path) -> tuple[Facts
 
 
 def _of_model(model: RectifiedGaussian, header: Mapping[str, Any], _: Path) -> Contents:
-    details = header.get("details")
-    details = details if isinstance(details, dict) else {}
-    # Details are the writer's own: of lists with one number per column, and of errors, whatever is there is taken.
-    lists = details.get("columns")
-    lists = lists if isinstance(lists, dict) else {}
-    known = {"shares": "share_floored", "bias_stderr": "bias_stderr", "norm_stderr": "norm_stderr"}
-    found = {name: lists.get(key) for name, key in known.items()}
+    # Details are the writer's own: what is one of ours is taken, whatever else is there is told as it is.
+    details = _dictionary(header.get("details"))
+    report = _dictionary(details.get("report"))
+    lists = _dictionary(details.get("columns"))
+    known = {key: lists.get(key) for key in ("share_floored", "bias_stderr", "norm_stderr")}
+    columns = column_facts(
+        model, **{key: v for key, v in known.items() if isinstance(v, list) and len(v) == model.n_features}
+    )
     pairs = details.get("strongest_correlations")
     errors = {
         (pair.get("first"), pair.get("second")): pair.get("stderr")
-        for pair in (pairs if isinstance(pairs, list) else ())
-        if isinstance(pair, dict)
+        for pair in map(_dictionary, pairs if isinstance(pairs, list) else ())
     }
-    columns = column_facts(
-        model, **{name: v for name, v in found.items() if isinstance(v, list) and len(v) == model.n_features}
-    )
     strongest = strongest_correlations(model)
     for pair in strongest:
         pair["stderr"] = errors.get((pair["first"], pair["second"]))
-    likelihood = details.get("likelihood")
-    numbers = ("log_likelihood", "n_parameters", "rows", "aic", "bic")
-    if not (isinstance(likelihood, dict) and all(isinstance(likelihood.get(n), int | float) for n in numbers)):
-        likelihood = None  # not one of ours
-    shares = variance_shares(model)
-    facts = {"n_features": model.n_features, "variance_shares": shares, **_law_facts(model, columns, strongest)}
+    shares, likelihood = variance_shares(model), _dictionary(details.get("likelihood"))
     described = _described(model, shares)
-    if likelihood is not None:
+    if all(isinstance(likelihood.get(name), int | float) for name in _LIKELIHOOD):
         described["log-likelihood"] = likelihood_words(likelihood)
-    report = details.get("report")
-    flat = {**(report if isinstance(report, dict) else {}), **{k: v for k, v in details.items() if k != "report"}}
-    for name, value in flat.items():  # what tables show is left to them
+    else:
+        likelihood = {}
+    for name, value in {**report, **{k: v for k, v in details.items() if k != "report"}}.items():
         if name == "assembly" and isinstance(value, dict):
             value = {_ASSEMBLY.get(key, key): item for key, item in value.items()}
         if name not in _IN_TABLES:
             described[name.replace("_", " ")] = in_words(_plain(value))
-    doubts = _doubts(report)
-    shown = [doubt_table(doubts, labels(model), str)] if doubts else []
-    return (
-        {**facts, "likelihood": likelihood, "details": details},
-        described,
-        [
-            *shown,
-            *model_tables(model, columns, strongest),
-        ],
-    )
+    facts = {
+        "n_features": model.n_features,
+        "variance_shares": shares,
+        **law_facts(model, columns, strongest),
+        "likelihood": likelihood or None,
+        "details": details,
+    }
+    tables = model_tables(model, columns, strongest)
+    try:
+        doubts = [
+            Doubt(d["kind"], tuple(d["columns"]), d["words"], d["remedy"], tuple(d["values"])) for d in report["doubts"]
+        ]
+    except (KeyError, TypeError):  # none, or none of ours
+        doubts = []
+    return facts, described, [*([doubt_table(doubts, labels(model), str)] if doubts else []), *tables]
+
+
+def _dictionary(value: Any) -> Facts:
+    return value if isinstance(value, dict) else {}
 
 
 def _of_learner(learner: RectifiedGaussianLearner, header: Mapping[str, Any], path: Path) -> Contents:
@@ -262,9 +247,9 @@ def _of_mixture(mixture: RectifiedGaussianMixture, header: Mapping[str, Any], pa
     facts["groups"] = []
     for number, (law, share) in enumerate(zip(mixture.distributions_, mixture.weights_.tolist(), strict=True), start=1):
         columns = column_facts(law)
-        facts["groups"].append({"share": share, "columns": columns, **shape_facts(law)})
-        first, *others = model_tables(law, columns, ())
-        tables += [replace(first, title=f"group {number}: {share:.1%} of the rows"), *others]
+        own = {key: value for key, value in law_facts(law, columns, ()).items() if key != "strongest_correlations"}
+        facts["groups"].append({"share": share, **own})
+        tables += model_tables(law, columns, (), f"group {number}: {share:.1%} of the rows")
     return facts, described, tables
 
 
@@ -290,22 +275,19 @@ def _of_state(state: MatrixState, _: Mapping[str, Any], path: Path) -> Contents:
     return {**own, **run}, described, []
 
 
-def _of_peeled(peeled: Peeled, _: Mapping[str, Any], __: Path) -> Contents:
-    from unrelu.report.layers import Network, network_facts, network_tables
+def _of_layers(content: Any, _: Mapping[str, Any], __: Path) -> Contents:
+    from unrelu.report.layers import Network
 
-    report, network = peeled.report, Network.of_peeled(peeled)
-    described = {"rows explained": f"{report.n_rows - report.n_outlier_rows:,} of {report.n_rows:,}"}
-    if not report.learned:
-        described["innermost units"] = "their law was not learned"
-    return network_facts(network), described, network_tables(network)
-
-
-def _of_two_layers(learner: TwoLayerReLULearner, _: Mapping[str, Any], __: Path) -> Contents:
-    from unrelu.report.layers import Network, network_facts, network_tables
-
-    network, model = Network.of_learner(learner), "x = A h + a" if learner.output_bias else "x = A h"
-    outputs = f"{model}, not rectified" if learner.floor is None else "x = max(A h + a, floor)"
-    return network_facts(network), {"outputs": outputs, "method": learner.method}, network_tables(network)
+    network, report = Network.of(content), content.report if type(content).__name__ == "Peeled" else None
+    if report is None:
+        model = "x = A h + a" if content.output_bias else "x = A h"
+        outputs = f"{model}, not rectified" if content.floor is None else "x = max(A h + a, floor)"
+        described = {"outputs": outputs, "method": content.method}
+    else:
+        described = {"rows explained": f"{report.n_rows - report.n_outlier_rows:,} of {report.n_rows:,}"}
+        if not report.learned:
+            described["innermost units"] = "their law was not learned"
+    return network.facts(), described, network.shown()
 
 
 def _of_anything(content: Any, _: Mapping[str, Any], __: Path) -> Contents:
@@ -320,7 +302,7 @@ def _of_anything(content: Any, _: Mapping[str, Any], __: Path) -> Contents:
     law, tables = getattr(content, "distribution_", None), []
     if isinstance(law, RectifiedGaussian):
         columns, strongest = column_facts(law), strongest_correlations(law)
-        facts |= _law_facts(law, columns, strongest)
+        facts |= law_facts(law, columns, strongest)
         tables = [fact_table(_described(law, variance_shares(law))), *model_tables(law, columns, strongest)]
     return facts, described, tables
 
@@ -332,13 +314,9 @@ _KINDS: dict[str, tuple[str, Callable[[Any, Mapping[str, Any], Path], Contents]]
     "RectifiedGaussianMixture": ("file", _of_mixture),
     "ReLUMatrixRecovery": ("factors", _of_factors),
     "MatrixState": ("state", _of_state),
-    "Peeled": ("layers_file", _of_peeled),
-    "TwoLayerReLULearner": ("layers_file", _of_two_layers),
+    "Peeled": ("layers_file", _of_layers),
+    "TwoLayerReLULearner": ("layers_file", _of_layers),
 }
-
-
-def _law_facts(model: RectifiedGaussian, columns: Sequence[Facts], strongest: Sequence[Facts]) -> Facts:
-    return {"columns": columns, "strongest_correlations": strongest, **shape_facts(model)}
 
 
 def _described(model: RectifiedGaussian, shares: list[float]) -> dict[str, str]:
@@ -349,10 +327,8 @@ def _described(model: RectifiedGaussian, shares: list[float]) -> dict[str, str]:
         if len(known):
             others = f"; none in {counted(len(levels) - len(known), 'column')}" if len(known) < len(levels) else ""
             limits[name] = f"{_range(known)}{others}"
-    shapes = {}
-    if model.shapes is not None:
-        counts = Counter(shape.kind for shape in model.shapes).most_common()
-        shapes["shapes"] = ", ".join(f"{kind} ({counted(number, 'column')})" for kind, number in counts)
+    kinds = Counter(shape.kind for shape in model.shapes or ()).most_common()
+    shapes = {"shapes": ", ".join(f"{kind} ({counted(number, 'column')})" for kind, number in kinds)} if kinds else {}
     return {
         "columns": f"{model.n_features:,}{'' if model.feature_names is not None else ' (without names)'}",
         **(limits or {"floor": "none"}),
@@ -389,16 +365,6 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else repr(value)
 
 
-def _doubts(report: Any) -> list[Doubt]:
-    """The doubts in a report as a file has it; none where it is not one of ours."""
-    try:
-        return [
-            Doubt(d["kind"], tuple(d["columns"]), d["words"], d["remedy"], tuple(d["values"])) for d in report["doubts"]
-        ]
-    except (KeyError, TypeError):
-        return []
-
-
 def in_words(value: Any) -> str:
     """A plain value for people.
 
@@ -421,16 +387,9 @@ def in_words(value: Any) -> str:
     return str(value)
 
 
-_IN_TABLES = {
-    "columns",
-    "likelihood",
-    "strongest_correlations",
-    "share_floored_by_column",
-    "n_features",
-    "floor",
-    "ceiling",
-    "doubts",
-}
+_LIKELIHOOD = ("log_likelihood", "n_parameters", "rows", "aic", "bic")
+_IN_TABLES = {"columns", "likelihood", "strongest_correlations", "share_floored_by_column", "n_features"}
+_IN_TABLES |= {"floor", "ceiling", "doubts"}
 # Assembly: pairs of columns are learned one by one, and then made one matrix that can be a covariance.
 _ASSEMBLY = {
     "smallest_eigenvalue": "of the pairs to one matrix: smallest eigenvalue before",

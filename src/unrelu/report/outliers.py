@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,6 @@ from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Table
 from unrelu.posterior.cells import Cells, Filling
 from unrelu.posterior.marginals import imputed, predicted
-from unrelu.report.model import labels
 from unrelu.report.pictures import (
     BOTH_SIGNS,
     HIDDEN,
@@ -33,7 +31,7 @@ from unrelu.report.pictures import (
     short_name,
     tidy,
 )
-from unrelu.report.tables import ROWS_AT_A_TIME, check_names, write_rows
+from unrelu.report.tables import ROWS_AT_A_TIME, check_names, labels, write_rows
 from unrelu.tables.write import write_columns
 from unrelu.validation import counted, warn
 
@@ -67,58 +65,50 @@ _FEW_ROWS = 8
 # --- rows -----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class Judged:
-    """A verdict, the columns' names, and what only a fit to the same rows can tell: their weights.
+    """A detector's verdict on a table, and the weights of its rows where the detector was fitted to the same ones.
 
     ``ids`` are columns of text that say which row is which. Rows are counted from 1.
     """
 
-    verdict: Verdict
-    false_alarm_rate: float
-    names: tuple[str, ...]
-    weights: FloatArray | None
-    ids: Mapping[str, Sequence[str]]
+    def __init__(self, detector: FloorOutlierDetector, verdict: Verdict, ids: Mapping[str, Sequence[str]]) -> None:
+        self.verdict, self.false_alarm_rate, self._ids = verdict, detector.false_alarm_rate, ids
+        self.names = labels(detector.distribution_)
+        self._weights: FloatArray | None = getattr(detector, "row_weights_", None)
 
-    @classmethod
-    def by(cls, detector: FloorOutlierDetector, verdict: Verdict, ids: Mapping[str, Sequence[str]]) -> Judged:
-        """The verdict of a detector on the table that it was fitted to, or of one that was made from a model."""
-        weights = getattr(detector, "row_weights_", None)
-        return cls(verdict, detector.false_alarm_rate, labels(detector.distribution_), weights, ids)
-
-    def words(self, row: int) -> str:
+    def _drivers(self, row: int) -> str:
         """A row's strangest cells as people read them, "As +7.2, Pb -4.1"."""
         return ", ".join(f"{self.names[column]} {size:+.1f}" for column, size in self.verdict.drivers(row))
 
-    def columns(self) -> Iterator[dict[str, Any]]:
+    def lines(self) -> Iterator[dict[str, Any]]:
         """One line per row, for a file. The cells of all flagged rows must have been looked at."""
-        flagged = self.verdict.flagged
+        flagged, weights = self.verdict.flagged, self._weights
         for start in range(0, len(flagged), ROWS_AT_A_TIME):
             at = slice(start, start + ROWS_AT_A_TIME)
             rows = np.arange(start, start + len(flagged[at]))
             yield {
                 "row": rows + 1,
-                **{name: list(texts[at]) for name, texts in self.ids.items()},
+                **{name: list(texts[at]) for name, texts in self._ids.items()},
                 "score": self.verdict.scores[at],
                 "p_value": self.verdict.p_values[at],
                 "outlier": flagged[at].astype(np.int8),
-                **({} if self.weights is None else {"weight": self.weights[at]}),
-                "drivers": [self.words(row) if flagged[row] else None for row in rows.tolist()],
+                **({} if weights is None else {"weight": weights[at]}),
+                "drivers": [self._drivers(row) if flagged[row] else None for row in rows.tolist()],
             }
 
     def facts(self) -> dict[str, Any]:
         """All of it, for JSON; of the rows only the strangest."""
-        verdict, strangest = self.verdict, []
+        verdict, weights, strangest = self.verdict, self._weights, []
         for row in verdict.top.tolist():
             drivers = [{"column": self.names[j], "residual": size} for j, size in verdict.drivers(row)]
             strangest.append(
                 {
                     "row": row + 1,
-                    **({"id": {name: texts[row] for name, texts in self.ids.items()}} if self.ids else {}),
+                    **({"id": {name: texts[row] for name, texts in self._ids.items()}} if self._ids else {}),
                     "score": float(verdict.scores[row]),
                     "p_value": float(verdict.p_values[row]),
                     "outlier": bool(verdict.flagged[row]),
-                    **({} if self.weights is None else {"weight": float(self.weights[row])}),
+                    **({} if weights is None else {"weight": float(weights[row])}),
                     "drivers": drivers,
                 }
             )
@@ -145,7 +135,7 @@ class Judged:
             shown.append(_MANY)
         if not strangest:
             return shown
-        weighted = self.weights is not None
+        weighted = self._weights is not None
         if weighted:
             shown.append(_FLAGGED.format(100.0 * self.false_alarm_rate))
         lines = []
@@ -153,50 +143,30 @@ class Judged:
             p = f"{row['p_value']:.2g}" if row["p_value"] >= 1e-99 else "< 1e-99"
             weight = [f"{row['weight']:.2f}"] if weighted else []
             numbers = (f"{row['score']:.4g}", p, "yes" if row["outlier"] else "no", *weight)
-            lines.append((f"{row['row']:,}", *row.get("id", {}).values(), *numbers, self.words(row["row"] - 1)))
-        heads = (">row", *(f">{name}" for name in self.ids), ">score", ">p-value", ">flagged", *[">weight"] * weighted)
+            lines.append((f"{row['row']:,}", *row.get("id", {}).values(), *numbers, self._drivers(row["row"] - 1)))
+        heads = (">row", *(f">{name}" for name in self._ids), ">score", ">p-value", ">flagged", *[">weight"] * weighted)
         return [*shown, Table((*heads, "strangest cells, in standard deviations given the others"), lines)]
 
 
 # --- cells ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class StrangestCells:
-    """Cells from the strangest on: rows and columns (from 0), probabilities of being bad, scores, values, and what the
-    rest of each row predicts.
+    """The ``top`` strangest cells of a table, or all from the strangest on, and what the rest of each row predicts.
 
-    ``n_cells``: all that were looked at, ``n_far`` those beyond 4 standard deviations, ``n_bad`` those that are rather
-    bad than not. ``ids`` say which row is which.
+    ``judged``: of all cells, signed standard deviations and probabilities of being bad, NaN where missing. ``blocks``
+    are the same rows again, ``numbers`` theirs in the table, where they are only some. ``ids`` say which row is which.
     """
 
-    names: tuple[str, ...]
-    rows: Numbers
-    columns: Numbers
-    bad: FloatArray
-    scores: FloatArray
-    values: FloatArray
-    mean: FloatArray
-    std: FloatArray
-    n_rows: int
-    n_cells: int
-    n_far: int
-    n_bad: int
-    ids: Mapping[str, Sequence[str]]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         model: RectifiedGaussian,
         judged: tuple[FloatArray, FloatArray],
         blocks: Iterable[Cells],
         top: int | None,
         ids: Mapping[str, Sequence[str]],
-    ) -> StrangestCells:
-        """The ``top`` of them, or all.
-
-        ``judged``: of all cells, signed standard deviations and probabilities of being bad, NaN where missing.
-        """
+        numbers: Numbers | None = None,
+    ) -> None:
         strangeness, probability = judged
         size, bad = np.abs(strangeness).ravel(), probability.ravel()
         known = np.flatnonzero(~np.isnan(size))
@@ -214,60 +184,62 @@ class StrangestCells:
                 law = predicted(model, part.without(j), j, (), hidden=True)
                 found[:, at] = part.given[:, j], law.mean, law.std
             first += len(block.given)
-        far, n_bad = (int(np.count_nonzero(each)) for each in (size[known] > _FAR, bad[known] > 0.5))
-        given = (probability[rows, columns], strangeness[rows, columns], found[0], found[1], found[2])
-        return cls(labels(model), rows, columns, *given, len(strangeness), len(known), far, n_bad, ids)
+        self.names, self._ids, self._columns = labels(model), ids, columns
+        self._rows = rows if numbers is None else numbers[rows]
+        self._numbers = {
+            "value": found[0],
+            "predicted_mean": found[1],
+            "predicted_std": found[2],
+            "score": strangeness[rows, columns],
+            "bad_probability": probability[rows, columns],
+        }
+        n_far = int(np.count_nonzero(size[known] > _FAR))
+        self._counts = {
+            "rows": len(strangeness),
+            "cells_scored": len(known),
+            "cells_bad": int(np.count_nonzero(bad[known] > 0.5)),
+            "cells_beyond_4": n_far,
+            "expected_beyond_4": 2.0 * float(ndtr(-_FAR)) * len(known),
+        }
 
     def lines(self, size: int = ROWS_AT_A_TIME) -> Iterator[dict[str, Any]]:
         """One line per cell, for a file, so many at a time."""
-        for start in range(0, max(len(self.rows), 1), max(size, 1)):
+        for start in range(0, max(len(self._rows), 1), max(size, 1)):
             at = slice(start, start + size)
-            rows = self.rows[at].tolist()
+            rows = self._rows[at].tolist()
             yield {
-                "row": self.rows[at] + 1,
-                **{name: [texts[row] for row in rows] for name, texts in self.ids.items()},
-                "column": [self.names[j] for j in self.columns[at].tolist()],
-                "value": self.values[at],
-                "predicted_mean": self.mean[at],
-                "predicted_std": self.std[at],
-                "score": self.scores[at],
-                "bad_probability": self.bad[at],
+                "row": self._rows[at] + 1,
+                **{name: [texts[row] for row in rows] for name, texts in self._ids.items()},
+                "column": [self.names[j] for j in self._columns[at].tolist()],
+                **{name: values[at] for name, values in self._numbers.items()},
             }
 
     def facts(self, most: int) -> dict[str, Any]:
         """For JSON."""
-        names = ("row", "column", "value", "predicted_mean", "predicted_std", "score", "bad_probability")
-        first = next(self.lines(most))
+        names, first = ("row", "column", *self._numbers), next(self.lines(most))
         lines = zip(*(np.asarray(first[name]).tolist() for name in names), strict=True)
         cells = [dict(zip(names, line, strict=True)) for line in lines]
-        for cell in cells if self.ids else ():
-            cell["id"] = {name: texts[cell["row"] - 1] for name, texts in self.ids.items()}
-        return {
-            "rows": self.n_rows,
-            "cells_scored": self.n_cells,
-            "cells_bad": self.n_bad,
-            "cells_beyond_4": self.n_far,
-            "expected_beyond_4": 2.0 * float(ndtr(-_FAR)) * self.n_cells,
-            "strangest_cells": cells,
-        }
+        for cell in cells if self._ids else ():
+            cell["id"] = {name: texts[cell["row"] - 1] for name, texts in self._ids.items()}
+        return {**self._counts, "strangest_cells": cells}
 
     def shown(self, judge: str, most: int) -> list[str | Table]:
         """For the terminal; ``judge``: by whom, and how long it took."""
         facts = self.facts(most)
         expected = facts["expected_beyond_4"]
         shown: list[str | Table] = [
-            f"Scored {counted(self.n_cells, 'cell')} in {counted(self.n_rows, 'row')} of"
+            f"Scored {counted(facts['cells_scored'], 'cell')} in {counted(facts['rows'], 'row')} of"
             f" {counted(len(self.names), 'column')} by {judge}.",
-            f"{counted(self.n_bad, 'cell')} rather bad than not.",
-            f"{counted(self.n_far, 'cell')} beyond 4 standard deviations; a clean table of that size that the model"
-            f" fits would have at most about {expected:,.{0 if expected >= 10 else 1}f}.",
+            f"{counted(facts['cells_bad'], 'cell')} rather bad than not.",
+            f"{counted(facts['cells_beyond_4'], 'cell')} beyond 4 standard deviations; a clean table of that size that"
+            f" the model fits would have at most about {expected:,.{0 if expected >= 10 else 1}f}.",
         ]
         lines = []
         for cell in facts["strangest_cells"]:
             said = f"{cell['predicted_mean']:.4g} ± {cell['predicted_std']:.2g}"
             numbers = (f"{cell['value']:.4g}", said, f"{cell['score']:+.1f}", f"{cell['bad_probability']:.3f}")
             lines.append((f"{cell['row']:,}", *cell.get("id", {}).values(), cell["column"], *numbers))
-        heads = (">row", *(f">{name}" for name in self.ids), "column", ">value", ">predicted", ">score", ">bad")
+        heads = (">row", *(f">{name}" for name in self._ids), "column", ">value", ">predicted", ">score", ">bad")
         return [*shown, _CELLS, Table(heads, lines)] if lines else shown
 
 
@@ -277,16 +249,9 @@ class Cleaning:
     Columns of which more than a third would be bad are named and left as they are.
     """
 
-    def __init__(
-        self,
-        detector: FloorOutlierDetector,
-        table: Samples,
-        ids: Mapping[str, Sequence[str]],
-        impute: bool,
-        level: float,
-    ) -> None:
+    def __init__(self, detector: FloorOutlierDetector, table: Samples, impute: bool, level: float) -> None:
         self._detector, self._table, self._impute = detector, table, impute
-        self._model, self._ids = detector.distribution_, ids
+        self._model, self._ids = detector.distribution_, table.ids()
         self._names = labels(self._model)
         check_names([*self._ids, *self._names])
         self._probability = detector.cell_probabilities(table)

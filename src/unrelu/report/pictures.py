@@ -22,7 +22,7 @@ from unrelu.tables.table_file import unknown_kind
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
     from matplotlib.image import AxesImage
 
 KINDS = (".png", ".svg", ".pdf")
@@ -72,6 +72,14 @@ def write_picture(path: str | os.PathLike[str], picture: bytes) -> None:
     """Put rendered bytes into a file, whole or not at all."""
     with atomic_write(path) as stream:
         stream.write(picture)
+
+
+def panels_of(figure: Figure | SubFigure, high: int, wide: int, count: int) -> list[Axes]:
+    """So many axes of a grid, row by row; nothing is drawn in the others."""
+    axes = list(figure.subplots(high, wide, squeeze=False).ravel())
+    for spare in axes[count:]:
+        spare.set_axis_off()
+    return axes[:count]
 
 
 def tidy(axes: Axes, title: str, x: str, y: str) -> None:
@@ -127,8 +135,8 @@ def weight_image(axes: Axes, weights: FloatArray) -> AxesImage:
     return axes.imshow(weights.T, cmap=colours, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
 
 
-def name_columns(axes: Axes, names: tuple[str, ...]) -> None:
-    """The columns' names below the axes, unless there are too many."""
+def name_columns(axes: Axes, names: Sequence[str]) -> None:
+    """The columns' names below the axes, unless there are too many; flat where they fit."""
     if len(names) > MOST_NAMES:
         return
     short = [short_name(name, _LONGEST_NAME) for name in names]

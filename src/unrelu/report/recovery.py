@@ -31,7 +31,7 @@ from unrelu.report.pictures import (
     new_figure,
     tidy,
 )
-from unrelu.report.tables import shape_words
+from unrelu.report.tables import numbered, shape_words
 from unrelu.shapes import latent_limits, to_latent
 from unrelu.tables.write import names_or_numbers
 from unrelu.validation import counted, listed
@@ -60,11 +60,6 @@ _HEIGHTS = "height over the floor,\nin units of the column's root mean square"
 # --- a matrix ---------------------------------------------------------------------------------------
 
 
-def component_names(count: int) -> tuple[str, ...]:
-    """What tables call the components."""
-    return tuple(f"c{index}" for index in range(count))
-
-
 def _names_of(recovery: ReLUMatrixRecovery) -> tuple[str, ...]:
     return names_or_numbers(getattr(recovery, "feature_names_in_", None), recovery.n_features_in_)
 
@@ -72,15 +67,13 @@ def _names_of(recovery: ReLUMatrixRecovery) -> tuple[str, ...]:
 def _variance_shares(recovery: ReLUMatrixRecovery) -> FloatArray:
     """Per component, the share of the variance of T's columns: as A'A is diagonal, they add up to 1."""
     variance = recovery.latent_.var(axis=0) * (recovery.components_**2).sum(axis=1)
-    total = float(variance.sum())
-    shares: FloatArray = variance / total if total > 0.0 else np.zeros(len(variance))
-    return shares
+    return np.asarray(variance / (float(variance.sum()) or 1.0))
 
 
 def factor_facts(recovery: ReLUMatrixRecovery, most: int = 3) -> dict[str, Any]:
     """All of it, for JSON; of each component, the strongest first, its share and the columns that it moves most."""
     report, names, shares, components = recovery.report_, _names_of(recovery), _variance_shares(recovery), []
-    for name, share, row in zip(component_names(len(shares)), shares, recovery.components_, strict=True):
+    for name, share, row in zip(numbered("c", len(shares)), shares, recovery.components_, strict=True):
         strongest = np.argsort(-np.abs(row), kind="stable")[:most].tolist()
         loadings = [{"column": names[j], "loading": float(row[j])} for j in strongest]
         components.append({"name": name, "share": float(share), "strongest": loadings})
@@ -162,8 +155,7 @@ def factor_cells(
 def column_shares(rows: LatentRows) -> FloatArray:
     """Per column, the share of its values that are outliers; 0 where it has no value."""
     seen = (~np.isnan(rows.outliers)).sum(axis=0)
-    shares: FloatArray = rows.flagged.sum(axis=0) / np.maximum(seen, 1)
-    return shares
+    return np.asarray(rows.flagged.sum(axis=0) / np.maximum(seen, 1))
 
 
 def recovery_facts(rows: LatentRows, names: Sequence[str] | None) -> dict[str, Any]:
@@ -222,15 +214,6 @@ def recovered_cells(
 # --- pictures ---------------------------------------------------------------------------------------
 
 
-def _root_mean_square(heights: FloatArray) -> FloatArray:
-    """Of every column, 1 where it is 0."""
-    known = ~np.isnan(heights)
-    squares = np.where(known, heights, 0.0) ** 2
-    spread: FloatArray = np.sqrt(squares.sum(axis=0) / np.maximum(known.sum(axis=0), 1))
-    spread[spread == 0.0] = 1.0
-    return spread
-
-
 def _draw_beside(
     figure: SubFigure,
     heights: tuple[FloatArray, FloatArray],
@@ -244,9 +227,11 @@ def _draw_beside(
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize, to_rgba
 
-    spread = _root_mean_square(heights[1])
-    known = np.abs(heights[1] / spread)
-    known = known[~np.isnan(known)]
+    there = ~np.isnan(heights[1])
+    squares = np.where(there, heights[1], 0.0) ** 2
+    spread = np.sqrt(squares.sum(axis=0) / np.maximum(there.sum(axis=0), 1))  # root mean squares
+    spread[spread == 0.0] = 1.0
+    known = np.abs(heights[1] / spread)[there]
     limit = (float(np.percentile(known, _BRIGHTEST)) if len(known) else 0.0) or 1.0
     norm = Normalize(-limit if signed else 0.0, limit)
     colours = matplotlib.colormaps[BOTH_SIGNS if signed else "Blues"]
@@ -309,7 +294,7 @@ def _draw_table_and_hidden(figure: SubFigure, recovery: ReLUMatrixRecovery, tabl
 
 def _component_labels(recovery: ReLUMatrixRecovery) -> list[str]:
     shares = _variance_shares(recovery)
-    return [f"{name} ({share:.0%})" for name, share in zip(component_names(len(shares)), shares, strict=True)]
+    return [f"{name} ({share:.0%})" for name, share in zip(numbered("c", len(shares)), shares, strict=True)]
 
 
 def _draw_component_bars(figure: SubFigure, recovery: ReLUMatrixRecovery) -> None:

@@ -1,4 +1,4 @@
-"""What reports share: numbers with errors, doubts in words, and tables written to files with the ids of their rows."""
+"""What reports share: names, numbers with errors, doubts in words, and tables in files with the ids of their rows."""
 
 from __future__ import annotations
 
@@ -9,14 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from unrelu.contracts import Doubt, FloatArray, LearningReport
+from unrelu.contracts import Doubt, FloatArray
 from unrelu.errors import OutputError
+from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Table
 from unrelu.shapes import Power, Shape
 from unrelu.tables.write import names_or_numbers, write_columns, write_table
 from unrelu.validation import counted, listed
 
 ROWS_AT_A_TIME = 100_000  # of a table that is written line by line
+
+
+def labels(model: RectifiedGaussian) -> tuple[str, ...]:
+    """The columns' names; x0, x1, ... where they have none, as in tables written from the model."""
+    return names_or_numbers(model.feature_names, model.n_features)
+
+
+def numbered(letter: str, count: int) -> tuple[str, ...]:
+    """What tables call components (c0, c1, ...), hidden units (h0, ...) and inputs (z0, ...)."""
+    return tuple(f"{letter}{index}" for index in range(count))
 
 
 def with_error(value: float, stderr: float | None) -> str:
@@ -46,14 +57,14 @@ def doubt_words(doubt: Doubt, words: Callable[[str], str]) -> str:
     return words(f"{doubt.words[0].upper()}{doubt.words[1:]} {doubt.remedy}")
 
 
-def doubt_table(doubts: Sequence[Doubt], names: Sequence[str], words: Callable[[str], str], most: int = 8) -> Table:
+def doubt_table(doubts: Sequence[Doubt], names: Sequence[str], words: Callable[[str], str]) -> Table:
     """What the table shows and the model does not expect, kind by kind."""
     lines = []
     for doubt in doubts:
         shown = [names[j] for j in doubt.columns]
         if doubt.values:
             shown = [f"{name} ({value:.4g})" for name, value in zip(shown, doubt.values, strict=True)]
-        lines.append((doubt.kind, listed(shown, most), doubt_words(doubt, words)))
+        lines.append((doubt.kind, listed(shown, most=8), doubt_words(doubt, words)))
     return Table(("doubt", "columns", "what was seen, and what to do"), lines)
 
 
@@ -64,8 +75,6 @@ def trust_line(doubts: Sequence[Doubt]) -> str:
     'Nothing seen in the table speaks against the answer.'
     >>> trust_line([Doubt("skewed", (0, 3), "", ""), Doubt("few rows", (), "", "")])
     'Doubtful, so that the answer may be wrong: skewed (2 columns), few rows.'
-    >>> trust_line([Doubt("left out", (0, 3), "", "")])
-    'The answer is that of the rows and cells that belong together: others were left out (2 columns).'
     """
     if not doubts:
         return "Nothing seen in the table speaks against the answer."
@@ -74,12 +83,6 @@ def trust_line(doubts: Sequence[Doubt]) -> str:
         return f"The answer is that of the rows and cells that belong together: others were left out ({where})."
     told = [f"{each.kind} ({counted(len(each.columns), 'column')})" if each.columns else each.kind for each in doubts]
     return f"Doubtful, so that the answer may be wrong: {', '.join(told)}."
-
-
-def doubts_shown(report: LearningReport | None, names: Sequence[str], words: Callable[[str], str]) -> list[str | Table]:
-    """The doubts of a fit, a line and a table; nothing where there are none, or no fit."""
-    doubts = () if report is None else report.doubts
-    return [trust_line(doubts), doubt_table(doubts, names, words)] if doubts else []
 
 
 # --- in files -------------------------------------------------------------------------------------
@@ -114,9 +117,8 @@ def write_rows(
         first = 0
         for block in [values] if isinstance(values, np.ndarray) else values:
             texts = {name: list(cells[first : first + len(block)]) for name, cells in ids.items()}
-            labels = names_or_numbers(names, block.shape[1])
-            numbers = {label: pa.array(block[:, j], from_pandas=True) for j, label in enumerate(labels)}
-            yield {**texts, **numbers}
+            found = names_or_numbers(names, block.shape[1])
+            yield {**texts, **{name: pa.array(block[:, j], from_pandas=True) for j, name in enumerate(found)}}
             first += len(block)
 
     write_columns(path, parts())

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from scipy.stats import norm, skew
 
 from unrelu.contracts import FloatArray
 from unrelu.estimators import RectifiedGaussianLearner
@@ -28,6 +28,10 @@ _PAPER_COLOURS = (NAIVE, "#E69F00", "#009E73", "#CC79A7", INK, "#8B5A2B")
 _MARKERS = "osD^vP*X"
 _LINES = ("-", "--", ":", "-.")
 _GREY = "#777777"
+
+Errors: TypeAlias = Mapping[str, Mapping[str, float]]
+# How one curve of one measure is drawn: both, what the legend calls it, and matplotlib's names for its style.
+Stroke: TypeAlias = tuple[Curve, Measure, str, dict[str, Any]]
 
 
 # --- the demo -----------------------------------------------------------------------------------------
@@ -53,44 +57,31 @@ def trained_layer(units: int = 32, seed: int = 0) -> tuple[FloatArray, float]:
     return np.asarray(before), float(network.score(pixels, digits))
 
 
-class Moments(NamedTuple):
-    """Mean and standard deviation per column, and correlations."""
-
-    mean: FloatArray
-    std: FloatArray
-    correlation: FloatArray
-
-
-def moments_of_rows(rows: FloatArray) -> Moments:
+def moments_of_rows(rows: FloatArray) -> RectifiedGaussian:
     """The plain sample moments, by np.mean and np.cov."""
-    covariance = np.atleast_2d(np.cov(rows, rowvar=False))
-    std = np.sqrt(covariance.diagonal())
-    return Moments(rows.mean(axis=0), std, covariance / std[:, None] / std)
+    return RectifiedGaussian(rows.mean(axis=0), np.atleast_2d(np.cov(rows, rowvar=False)))
 
 
-def moment_errors(estimate: Moments, true: Moments) -> dict[str, float]:
+def moment_errors(estimate: RectifiedGaussian, true: RectifiedGaussian) -> dict[str, float]:
     """Root mean squared errors: mean and std in units of each column's true std; a pair's correlation counts once."""
-    pairs = np.triu_indices(len(true.mean), 1)
     off = {
-        "mean": (estimate.mean - true.mean) / true.std,
-        "std": (estimate.std - true.std) / true.std,
-        "correlation": (estimate.correlation - true.correlation)[pairs],
+        "mean": (estimate.bias - true.bias) / true.row_norms,
+        "std": (estimate.row_norms - true.row_norms) / true.row_norms,
+        "correlation": (estimate.correlation - true.correlation)[np.triu_indices(true.n_features, 1)],
     }
     return {name: float(np.sqrt(np.mean(values**2))) if len(values) else 0.0 for name, values in off.items()}
 
 
 def mean_absolute_skewness(rows: FloatArray) -> float:
     """How lopsided the columns are on average; 0 for a normal distribution."""
-    centred = rows - rows.mean(axis=0)
-    third, second = np.mean(centred**3, axis=0), np.mean(centred**2, axis=0)
-    return float(np.mean(np.abs(third / second**1.5)))
+    return float(np.mean(np.abs(skew(rows))))
 
 
 def learned_layer(
     pre_activations: FloatArray, names: tuple[str, ...], seed: int
-) -> tuple[RectifiedGaussianLearner, tuple[Moments, Moments, Moments], dict[str, dict[str, float]], dict[str, float]]:
-    """The learner of the activations; true, plain and learned moments; errors and times of these and of unrelu's on
-    exactly normal rows."""
+) -> tuple[RectifiedGaussianLearner, RectifiedGaussian, RectifiedGaussian, Errors, dict[str, float]]:
+    """The learner of the activations; true and plain moments; errors of the plain, the learned, and those that unrelu
+    learns of exactly normal rows; and how long the first two took."""
     seen = np.maximum(pre_activations, 0.0)
     RectifiedGaussianLearner().fit(seen)  # loads (the first time: compiles) the kernels, which is not timed
     start = time.perf_counter()
@@ -99,16 +90,12 @@ def learned_layer(
     learner = RectifiedGaussianLearner().fit(ArraySamples(seen, feature_names=names))
     seconds = {_NAIVE: between - start, _LEARNED: time.perf_counter() - between}
     true = moments_of_rows(pre_activations)
-    ideal = RectifiedGaussian(true.mean, true.std[:, None] * true.correlation * true.std)
-    repeated = RectifiedGaussianLearner().fit(ideal.sample(len(seen), random_state=seed))
-    laws = (each.distribution_ for each in (learner, repeated))
-    learned, of_ideal = (Moments(law.bias, law.row_norms, law.correlation) for law in laws)
-    estimates = {_NAIVE: naive, _LEARNED: learned, _IDEAL: of_ideal}
-    errors = {name: moment_errors(estimate, true) for name, estimate in estimates.items()}
-    return learner, (true, naive, learned), errors, seconds
+    repeated = RectifiedGaussianLearner().fit(true.sample(len(seen), random_state=seed))
+    estimates = {_NAIVE: naive, _LEARNED: learner.distribution_, _IDEAL: repeated.distribution_}
+    return learner, true, naive, {name: moment_errors(each, true) for name, each in estimates.items()}, seconds
 
 
-def comparison_table(errors: Mapping[str, Mapping[str, float]], seconds: Mapping[str, float]) -> Table:
+def comparison_table(errors: Errors, seconds: Mapping[str, float]) -> Table:
     """Errors of several estimates of the same moments, side by side."""
     lines = []
     for name, error in errors.items():
@@ -120,7 +107,7 @@ def comparison_table(errors: Mapping[str, Mapping[str, float]], seconds: Mapping
 def layer_picture(
     pre_activations: FloatArray,
     names: tuple[str, ...],
-    moments: tuple[Moments, Moments, Moments],
+    moments: tuple[RectifiedGaussian, RectifiedGaussian, RectifiedGaussian],
     mean_stderr: FloatArray,
 ) -> Figure:
     """Four panels: correlations and means against the truth, and two units with what the floor hid.
@@ -133,36 +120,32 @@ def layer_picture(
     figure = new_figure((11.0, 10.0))
     title = f"Undoing the ReLU: {len(names)} hidden units, learned from their activations alone"
     figure.suptitle(title, fontsize=15, color=INK)
-    axes = figure.subplots(2, 2)
+    (of_pairs, of_means), below = figure.subplots(2, 2)
     errors = [moment_errors(each, true) for each in (naive, learned)]
-    pairs = np.triu_indices(len(names), 1)
-    r = [each.correlation[pairs] for each in moments]
+    r = [each.correlation[np.triu_indices(len(names), 1)] for each in moments]
     for values, colour, order in ((r[1], NAIVE, 2), (r[2], LEARNED, 3)):
-        axes[0, 0].scatter(r[0], values, color=colour, s=14, alpha=0.55, edgecolors="none", zorder=order)
-    diagonal(axes[0, 0], r)
+        of_pairs.scatter(r[0], values, color=colour, s=14, alpha=0.55, edgecolors="none", zorder=order)
+    diagonal(of_pairs, r)
     truth, estimate = "true (pre-activations)", "estimated from activations"
-    tidy(axes[0, 0], f"Correlations of {len(r[0]):,} pairs of units", truth, estimate)
-    _note(axes[0, 0], [f"RMS error {error['correlation']:.3f}" for error in errors])
+    tidy(of_pairs, f"Correlations of {len(r[0]):,} pairs of units", truth, estimate)
+    _note(of_pairs, [f"RMS error {error['correlation']:.3f}" for error in errors])
     bar = 2.0 * mean_stderr
-    axes[0, 1].scatter(true.mean, naive.mean, color=NAIVE, s=22, zorder=2)
+    of_means.scatter(true.bias, naive.bias, color=NAIVE, s=22, zorder=2)
     style: Any = {"fmt": "o", "color": LEARNED, "markersize": 4.5, "elinewidth": 1.0}
-    axes[0, 1].errorbar(true.mean, learned.mean, bar, zorder=3, **style)
-    diagonal(axes[0, 1], [true.mean, naive.mean, learned.mean - bar, learned.mean + bar])
-    tidy(axes[0, 1], "Means (biases), with ± 2 standard errors", truth, estimate)
-    _note(axes[0, 1], [f"RMS error {error['mean']:.3f} of a unit's std" for error in errors])
+    of_means.errorbar(true.bias, learned.bias, bar, zorder=3, **style)
+    diagonal(of_means, [true.bias, naive.bias, learned.bias - bar, learned.bias + bar])
+    tidy(of_means, "Means (biases), with ± 2 standard errors", truth, estimate)
+    _note(of_means, [f"RMS error {error['mean']:.3f} of a unit's std" for error in errors])
     shares = np.mean(pre_activations <= 0.0, axis=0)
     by_share = np.argsort(shares, kind="stable").tolist()
     shown = (by_share[len(by_share) // 2], "typical"), (by_share[-1], "floored most")  # chosen by the data alone
-    for panel, (unit, why) in zip(axes[1], shown, strict=True):
+    for panel, (unit, why) in zip(below, shown, strict=True):
         title = f"{names[unit].capitalize()} ({why}): {shares[unit]:.0%} of its values at or below 0"
         tidy(panel, title, "pre-activation", "density")
-        estimates = [(each.mean[unit], each.std[unit]) for each in (naive, learned)]
-        _draw_unit(panel, pre_activations[:, unit], estimates)
+        _draw_unit(panel, pre_activations[:, unit], [(each.bias[unit], each.row_norms[unit]) for each in moments[1:]])
     # One legend for all panels: dots above, normal curves below.
-    handles = [
-        Line2D([], [], color=NAIVE, marker="o", markersize=5, linestyle="--", linewidth=2),
-        Line2D([], [], color=LEARNED, marker="o", markersize=5, linestyle="-", linewidth=2),
-    ]
+    dots: dict[str, Any] = {"marker": "o", "markersize": 5, "linewidth": 2}
+    handles = [Line2D([], [], color=NAIVE, linestyle="--", **dots), Line2D([], [], color=LEARNED, **dots)]
     told = ["np.mean, np.cov of the activations", "unrelu, from the same activations"]
     figure.legend(handles, told, loc="outside lower center", ncols=2, frameon=False, handlelength=3.5)
     return figure
@@ -180,8 +163,7 @@ def _draw_unit(axes: Axes, y: FloatArray, estimates: list[tuple[float, float]]) 
         axes.bar(middles[part], density[part], 0.92 * width, color=colour, label=label)
     x = np.linspace(edges[0], edges[-1], 400)
     for (mean, std), colour, dashes in zip(estimates, (NAIVE, LEARNED), ("--", "-"), strict=True):
-        curve = np.exp(-0.5 * ((x - mean) / std) ** 2) / (std * np.sqrt(2.0 * np.pi))
-        axes.plot(x, curve, color=colour, linestyle=dashes, linewidth=2)
+        axes.plot(x, norm.pdf(x, mean, std), color=colour, linestyle=dashes, linewidth=2)
     axes.axvline(0.0, color=INK, linewidth=0.8)
     axes.legend(frameon=False, fontsize=9, loc="upper right")
 
@@ -208,37 +190,19 @@ def _draw_title(figure: Figure, study: Study) -> None:
 # --- panels -------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Stroke:
-    """How one curve of one measure is drawn, and what the legend calls it."""
-
-    curve: Curve
-    measure: Measure
-    label: str
-    colour: str
-    line: str
-    marker: str
-
-    @property
-    def style(self) -> dict[str, Any]:
-        # An open marker on top shows a curve below it.
-        face = "white" if self.curve.oracle else self.colour
-        size = {"markersize": 5.5, "linewidth": 1.6, "elinewidth": 0.9, "capsize": 2.0}
-        return {"color": self.colour, "linestyle": self.line, "marker": self.marker, "markerfacecolor": face, **size}
-
-
 def strokes(curves: tuple[Curve, ...], measures: tuple[Measure, ...]) -> list[Stroke]:
     """One stroke for every curve and measure: colours tell curves apart, lines the measures or else the oracles."""
     paper = [curve for curve in curves if not curve.ours]
     drawn = []
     for number, curve in enumerate(curves):
         colour = LEARNED if curve.ours else _PAPER_COLOURS[paper.index(curve) % len(_PAPER_COLOURS)]
-        if len(measures) == 1:
-            line = _LINES[int(curve.oracle)]
-            drawn.append(Stroke(curve, measures[0], curve.name, colour, line, _MARKERS[number % len(_MARKERS)]))
-            continue
-        for line, marker, measure in zip(_LINES, _MARKERS, measures, strict=False):
-            drawn.append(Stroke(curve, measure, f"{curve.name}: {measure.short}", colour, line, marker))
+        alone = [(_LINES[int(curve.oracle)], _MARKERS[number % len(_MARKERS)], measures[0])]
+        for line, marker, measure in alone if len(measures) == 1 else zip(_LINES, _MARKERS, measures, strict=False):
+            style: dict[str, Any] = {"color": colour, "linestyle": line, "marker": marker}
+            # An open marker on top shows a curve below it.
+            style |= {"markerfacecolor": "white" if curve.oracle else colour, "markersize": 5.5, "linewidth": 1.6}
+            label = curve.name if len(measures) == 1 else f"{curve.name}: {measure.short}"
+            drawn.append((curve, measure, label, style))
     return drawn
 
 
@@ -266,37 +230,31 @@ def _draw_panel(axes: Axes, results: Results, panel: Panel, drawn: list[Stroke])
     axes.grid(axis="y", color="#E6E6E6", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.margins(y=0.12)  # room for signs of infinity
-    for order, stroke in enumerate(drawn):
-        series = results.series(panel.axis, stroke.curve, stroke.measure)
+    for order, (curve, measure, _, style) in enumerate(drawn):
+        series = results.series(panel.axis, curve, measure)
         finite = np.isfinite(series.mean)
         mean, std = np.where(finite, series.mean, np.nan), np.where(finite, series.std, np.nan)
-        _, caps, bars = axes.errorbar(series.x, mean, std, zorder=3 + order, **stroke.style)
+        _, caps, bars = axes.errorbar(series.x, mean, std, zorder=3 + order, elinewidth=0.9, capsize=2.0, **style)
         for artist in (*caps, *bars):  # a bar down to 0 or below has no end here: the layout must not look for it
             artist.set_in_layout(False)
         beyond = series.x[~finite]
-        signs: dict[str, Any] = {"linestyle": "", "marker": r"$\infty$", "markersize": 10, "color": stroke.colour}
+        signs: dict[str, Any] = {"linestyle": "", "marker": r"$\infty$", "markersize": 10, "color": style["color"]}
         axes.plot(beyond, np.full(len(beyond), 0.96), transform=axes.get_xaxis_transform(), **signs)
     if panel.axis.logarithmic:
         axes.set_xscale("log")
-    points = results.series(panel.axis, drawn[0].curve, drawn[0].measure).x
-    axes.set_xticks(points, [_short(x) for x in points])
+    points = results.series(panel.axis, *drawn[0][:2]).x
+    axes.set_xticks(points, [f"{x / 1e3:g}k" if x >= 1e3 else f"{x:g}" for x in points])
     axes.set_xticks([], minor=True)
     axes.tick_params(axis="x", labelbottom=True)
-
-
-def _short(x: float) -> str:
-    return f"{x / 1e3:g}k" if x >= 1e3 else f"{x:g}"
 
 
 def _draw_legend(figure: Figure, drawn: list[Stroke], study: Study) -> None:
     """One legend for all panels, below them, with what the bars are."""
     from matplotlib.lines import Line2D
 
-    style = [{key: value for key, value in s.style.items() if key not in ("elinewidth", "capsize")} for s in drawn]
-    handles = [Line2D([], [], **given) for given in style]
     figure.legend(
-        handles,
-        [stroke.label for stroke in drawn],
+        [Line2D([], [], **style) for *_, style in drawn],
+        [label for _, _, label, _ in drawn],
         title=f"means ± standard deviations of {study.runs_in_words} runs",
         loc="outside lower center",
         ncols=min(4, (len(drawn) + 1) // 2),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import functools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from unrelu.checks.fit_check import FitCheck, Simulations
-from unrelu.contracts import FloatArray, LearningReport, Watch
+from unrelu.contracts import FloatArray, Watch
 from unrelu.errors import SingularCovarianceWarning, UnreluError, UnreluWarning
 from unrelu.estimators import FloorOutlierDetector
 from unrelu.fit.nearest import largest_eigenpairs
@@ -22,12 +23,11 @@ from unrelu.model import RectifiedGaussian
 from unrelu.posterior.cells import Cells, SampledCells
 from unrelu.posterior.marginals import CutNormals, imputed
 from unrelu.report.check import check_facts, column_order
-from unrelu.report.model import labels, strongest_pairs
+from unrelu.report.model import strongest_pairs
 from unrelu.report.outliers import Judged, StrangestCells
-from unrelu.report.pictures import Numbers
-from unrelu.report.tables import doubt_words, shape_words
+from unrelu.report.pictures import Numbers, evenly
+from unrelu.report.tables import labels, shape_words
 from unrelu.tables import ArraySamples
-from unrelu.validation import listed
 
 _MOST_ROWS, _MOST_CELLS, _FEWEST_ROWS = 20_000, 10_000_000, 2_000  # of the sample
 _WIDTH, _HEIGHT = 160.0, 44.0  # of a picture
@@ -93,12 +93,8 @@ class Looked:
 
     def first(self, rows: int) -> Cells:
         """So many rows of the sample: they are in the order of the table, so they are taken evenly."""
-        n = len(self.sample.cells.given)
-        return (
-            self.sample.cells
-            if n <= rows
-            else self.sample.cells.of_rows(np.linspace(0, n - 1, rows).round().astype(np.intp))
-        )
+        cells = self.sample.cells
+        return cells if len(cells.given) <= rows else cells.of_rows(evenly(len(cells.given), rows))
 
 
 def column_numbers(
@@ -358,17 +354,6 @@ def check_told(check: Callable[[], FitCheck], words: Callable[[str], str]) -> di
     }
 
 
-def doubt_facts(
-    report: LearningReport | None, names: Sequence[str], words: Callable[[str], str]
-) -> list[dict[str, str]]:
-    """The doubts of a fit: kind, columns, and what to do."""
-    found = []
-    for doubt in () if report is None else report.doubts:
-        columns = listed([names[j][:60] for j in doubt.columns], 8)
-        found.append({"kind": doubt.kind, "columns": columns, "text": doubt_words(doubt, words)})
-    return found
-
-
 # --- odd rows and cells ---------------------------------------------------------------------------
 
 
@@ -377,25 +362,26 @@ def odd_facts(
     table: Any,
     blocks: Iterable[Cells],
     ids: Mapping[str, Sequence[str]],
-    how: tuple[float, int],
+    how: Mapping[str, Any],
     watch: Watch,
 ) -> dict[str, Any]:
-    """Rows and cells; ``blocks`` are the rows of the table again, ``how`` is (floor tolerance, seed)."""
-    tolerance, seed = how
+    """Rows and cells; ``blocks`` are the rows of the table again, ``how`` a detector's parameters."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SingularCovarianceWarning)
-        detector = FloorOutlierDetector.from_model(model, floor_tolerance=tolerance, random_state=seed)
-        detector = detector.watched_by(watch)
+        detector = FloorOutlierDetector.from_model(model, **how).watched_by(watch)
         verdict = detector.judge(table, top=_ROWS)
-        rows = Judged.by(detector, verdict, ids).facts()
+        rows = Judged(detector, verdict, ids).facts()
         few = int(np.clip(_MOST_WORK // model.n_features**3, _ROWS, len(verdict.scores)))
         strangest = np.sort(np.argsort(verdict.scores, kind="stable")[:few])
-        cells = _cells_of(blocks, strangest)
+        parts, first = [], 0
+        for block in blocks:
+            inside = (strangest >= first) & (strangest < first + len(block.given))
+            parts.append(block.of_rows(strangest[inside] - first))
+            first += len(block.given)
+        cells = functools.reduce(Cells.joined, parts)
         chosen = ArraySamples(cells.given, feature_names=model.feature_names)
         judged = detector.strangeness(chosen), detector.cell_probabilities(chosen)
-        found = StrangestCells.of(model, judged, [cells], _CELLS, {})
-    found = replace(found, rows=strangest[found.rows], ids=ids)
-    told = found.facts(_CELLS)
+        told = StrangestCells(model, judged, [cells], _CELLS, ids, strangest).facts(_CELLS)
     return {
         "n_rows": rows["rows"],
         "flagged": rows["flagged"],
@@ -406,19 +392,6 @@ def odd_facts(
         "cells_beyond_4": told["cells_beyond_4"],
         "cells": told["strangest_cells"],
     }
-
-
-def _cells_of(blocks: Iterable[Cells], rows: Numbers) -> Cells:
-    """Some rows, by their numbers, which rise."""
-    found: Cells | None = None
-    first = 0
-    for block in blocks:
-        n = len(block.given)
-        inside = block.of_rows(rows[(rows >= first) & (rows < first + n)] - first)
-        found = inside if found is None else found.joined(inside)
-        first += n
-    assert found is not None, "a table has at least one row"
-    return found
 
 
 # --- what is under the floor ----------------------------------------------------------------------
@@ -438,28 +411,23 @@ def filling_facts(model: RectifiedGaussian, looked: Looked) -> dict[str, Any] | 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)
         mean, std = imputed(model, cells)
-    columns = [_filled_column(model, j, (cells, mean, std)) for j in np.flatnonzero(at_limit.any(axis=0)).tolist()]
+    columns = []
+    for j in np.flatnonzero(at_limit.any(axis=0)).tolist():
+        at = at_limit[:, j]
+        n, values = int(at.sum()), mean[at, j]
+        latent = cells.of_rows(at).latent[:, j]
+        law = CutNormals(np.full(n, model.bias[j]), np.full(n, model.row_norms[j]), latent, cells.beyond[at, j])
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            # The spread of the same cells if nothing but their limits were known.
+            alone = law.moments(functools.partial(_in_user_units, model, j))[1]
+            variance, whole = np.mean(std[at, j] ** 2), np.mean(alone**2)
+            told = float(np.clip(1.0 - variance / whole, 0.0, 1.0)) if whole > 0.0 else np.nan
+        places = [np.mean(cells.given[at, j]), *np.quantile(values, [0.05, 0.5, 0.95]), values.mean()]
+        numbers = dict(zip(("limit", "low", "median", "high", "mean"), rounded(places, 5), strict=True))
+        spread = dict(zip(("typical_std", "told"), rounded([np.sqrt(variance), told], 3), strict=True))
+        columns.append({"column": j, "cells": n, **numbers, **spread})
     return {"rows": len(cells.given), "of": looked.sample.n_rows, "cells": int(at_limit.sum()), "columns": columns}
 
 
-def _filled_column(model: RectifiedGaussian, j: int, found: tuple[Cells, FloatArray, FloatArray]) -> dict[str, Any]:
-    cells, mean, std = found
-    at = cells.beyond[:, j] != 0
-    values, spread = mean[at, j], std[at, j]
-    n, latent, beyond = int(at.sum()), cells.of_rows(at).latent[:, j], cells.beyond[at, j]
-    law = CutNormals(np.full(n, model.bias[j]), np.full(n, model.row_norms[j]), latent, beyond)
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        # The spread of the same cells if nothing but their limits were known.
-        alone = law.moments(lambda y: y if model.shapes is None else model.shapes[j].from_latent(y))[1]
-        variance, whole = np.mean(spread**2), np.mean(alone**2)
-        told = float(np.clip(1.0 - variance / whole, 0.0, 1.0)) if whole > 0.0 else np.nan
-    places = [np.mean(cells.given[at, j]), *np.quantile(values, [0.05, 0.5, 0.95])]
-    numbers = dict(zip(("limit", "low", "median", "high"), rounded(places, 5), strict=True))
-    return {
-        "column": j,
-        "cells": n,
-        **numbers,
-        "mean": rounded([values.mean()], 5)[0],
-        "typical_std": rounded([np.sqrt(variance)], 3)[0],
-        "told": rounded([told], 3)[0],
-    }
+def _in_user_units(model: RectifiedGaussian, j: int, y: FloatArray) -> FloatArray:
+    return y if model.shapes is None else model.shapes[j].from_latent(y)

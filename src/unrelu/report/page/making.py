@@ -15,7 +15,7 @@ import platform
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from importlib import resources
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
@@ -23,17 +23,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unrelu._version import __version__
+from unrelu.checks.fit_check import FitCheck
 from unrelu.contracts import Step, Watch, unwatched
 from unrelu.errors import MissingDependencyError
 from unrelu.estimators import FloorImputer, check_model
 from unrelu.estimators.prepare import with_cell_limits
 from unrelu.limits import is_by_cell
+from unrelu.model import RectifiedGaussian
 from unrelu.notebook import plain
 from unrelu.passes.rows import ArraySamples, Rows, as_rows
 from unrelu.report.page import facts as told
-from unrelu.report.tables import with_error
+from unrelu.report.tables import doubt_words, labels, with_error
 from unrelu.storage import FilePath, atomic_write
-from unrelu.validation import counted
+from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -67,6 +69,7 @@ def write_report(
     check_report()
     begin, model, table = time.perf_counter(), learner.distribution_, X
     fitted = learner if getattr(learner, "report_", None) is not None else None
+    tolerance = float(learner.floor_tolerance)
     if table is not None and is_by_cell(learner.floor, learner.ceiling):
         rows = as_rows(table)
         table = rows if isinstance(rows, Rows) else ArraySamples(np.asarray(table, dtype=np.float64))
@@ -74,32 +77,39 @@ def write_report(
     number = told.simulations(model.n_features, n_simulations)
     looked, imputer = None, learner
     if not isinstance(learner, FloorImputer):
-        imputer = FloorImputer.from_model(model, floor_tolerance=float(learner.floor_tolerance))
+        imputer = FloorImputer.from_model(model, floor_tolerance=tolerance)
     if table is not None:
         watch(Step("Looking at the rows"))
         looked = told.Looked.at(imputer.cells(table), model.n_features, seed)
     watch(Step("Drawing columns"))
-    errors = (None, None) if fitted is None else (fitted.bias_stderr_, fitted.correlation_stderr_)
-    columns = told.column_lists(model, looked, errors[0])
+    bias_stderr, r_stderr = (None, None) if fitted is None else (fitted.bias_stderr_, fitted.correlation_stderr_)
     pictures = [told.picture(model, j, looked) for j in range(model.n_features)]
-    pairs = scatter = components = None
-    if model.n_features > 1:
-        naive = None if looked is None else told.pairwise_correlation(looked.sample.cells.given)
-        pairs = told.pair_facts(model, naive, errors[1])
-        scatter = None if looked is None else told.scatter_facts(model, looked)
-        components = told.component_facts(model.correlation, naive)
     found: dict[str, Any] = {
         "title": title,
         "table": None if looked is None else looked.facts(),
-        "columns": columns,
-        "pairs": pairs,
-        "scatter": scatter,
-        "components": components,
-        **_of_rows((learner, fitted, imputer), table, looked, number, (seed, ids or {}, words, watch)),
-        "doubts": told.doubt_facts(None if fitted is None else fitted.report_, columns["name"], words),
-        "made": _made(fitted, command, seed),
+        "columns": told.column_lists(model, looked, bias_stderr),
+        **dict.fromkeys(("pairs", "scatter", "components", "check", "odd", "filling")),
+        "left_out": [] if looked is not None else ["everything that needs the rows"],
+        "doubts": [
+            {
+                "kind": doubt.kind,
+                "columns": listed([labels(model)[j][:LONGEST_NAME] for j in doubt.columns], 8),
+                "text": doubt_words(doubt, words),
+            }
+            for doubt in (() if fitted is None else fitted.report_.doubts)
+        ],
     }
-    found["made"]["seconds"] = round(time.perf_counter() - begin, 2)
+    if model.n_features > 1:
+        naive = None if looked is None else told.pairwise_correlation(looked.sample.cells.given)
+        found["pairs"] = told.pair_facts(model, naive, r_stderr)
+        found["scatter"] = None if looked is None else told.scatter_facts(model, looked)
+        found["components"] = told.component_facts(model.correlation, naive)
+    if looked is not None:
+        how: dict[str, Any] = {"floor_tolerance": tolerance, "random_state": seed}
+        check = partial(check_model, model, **how, watch=watch) if fitted is None else fitted.watched_by(watch).check
+        checked = partial(check, table, n_simulations=number) if number else None
+        found |= _of_rows(model, imputer, table, looked, checked, how, ids or {}, words, watch)
+    found["made"] = {**_made(fitted, command, seed), "seconds": round(time.perf_counter() - begin, 2)}
     page = rendered(found, pictures)
     with atomic_write(path) as stream:
         stream.write(page)
@@ -111,34 +121,49 @@ def report_of(learner: Any, path: FilePath, X: Any, wanted: dict[str, Any]) -> N
     write_report(learner, path, X, **wanted)
 
 
-def _of_rows(who: Any, table: Any, looked: told.Looked | None, number: int, how: Any) -> dict[str, Any]:
-    """What only rows can tell: does the model fit (by ``number`` tables), which rows are odd, what is hidden."""
-    if looked is None:
-        return {"check": None, "odd": None, "filling": None, "left_out": ["everything that needs the rows"]}
-    (learner, fitted, imputer), (seed, ids, words, watch) = who, how
-    model, tolerance, left_out = learner.distribution_, float(learner.floor_tolerance), []
-    check = odd = filled = None
+def page_shown(found: dict[str, Any], size: int, seconds: float) -> list[str]:
+    """A page of so many bytes in a few lines, for the terminal."""
+    table, checked, odd = found["table"], found["check"], found["odd"]
+    return [
+        f"A page of {size / 1e6:.1f} MB about {counted(table['n_rows'], 'row')} of"
+        f" {counted(table['n_columns'], 'column')}, {percent(table['share_floored'])} of the cells at their floor, in"
+        f" {seconds:.2f} s.",
+        *([checked["verdict"]] if checked else []),
+        *([f"Doubtful: {', '.join(doubt['kind'] for doubt in found['doubts'])}."] if found["doubts"] else []),
+        *([f"Flagged {counted(odd['flagged'], 'row')} as strange."] if odd else []),
+        *([f"Left out: {'; '.join(found['left_out'])}."] if found["left_out"] else []),
+    ]
 
-    def checked() -> Any:
-        if fitted is not None:
-            return fitted.watched_by(watch).check(table, n_simulations=number)
-        wanted: dict[str, Any] = {"floor_tolerance": tolerance, "random_state": seed, "watch": watch}
-        return check_model(model, table, n_simulations=number, **wanted)
 
-    if number:
-        check = told.check_told(checked, words)
+def _of_rows(
+    model: RectifiedGaussian,
+    imputer: FloorImputer,
+    table: Any,
+    looked: told.Looked,
+    check: Callable[[], FitCheck] | None,
+    how: dict[str, Any],
+    ids: Mapping[str, Sequence[str]],
+    words: Callable[[str], str],
+    watch: Watch,
+) -> dict[str, Any]:
+    """What only rows can tell: does the model fit, which rows are odd, what is hidden; and what is left out."""
+    found: dict[str, Any] = {}
+    left_out = []
+    if check is not None:
+        found["check"] = told.check_told(check, words)
     else:
         left_out.append("the check of the fit (unrelu check)")
-    if model.n_features <= told.MOST_COLUMNS and not getattr(table, "limits_by_cell", ()):
-        odd = told.odd_facts(model, table, imputer.cells(table), ids, (tolerance, seed), watch)
+    few = model.n_features <= told.MOST_COLUMNS
+    if few and not getattr(table, "limits_by_cell", ()):
+        found["odd"] = told.odd_facts(model, table, imputer.cells(table), ids, how, watch)
     else:
         left_out.append("strange rows (unrelu score)")
-    if model.n_features <= told.MOST_COLUMNS:
+    if few:
         watch(Step("Filling in cells"))
-        filled = told.filling_facts(model, looked)
+        found["filling"] = told.filling_facts(model, looked)
     else:
         left_out.append("what is under the floor, cell by cell (unrelu impute)")
-    return {"check": check, "odd": odd, "filling": filled, "left_out": left_out}
+    return {**found, "left_out": left_out}
 
 
 def _made(learner: Any, command: str, seed: int) -> dict[str, Any]:
