@@ -42,12 +42,8 @@ class Look:
     cut: bool = False
 
     def merge(self, other: Self) -> Self:
-        both = type(self)(
-            np.concatenate([self.rows, other.rows]),
-            np.concatenate([self.values, other.values]),
-            np.concatenate([self.beyond, other.beyond]),
-            np.concatenate([self.weights, other.weights]),
-        )
+        names = ("rows", "values", "beyond", "weights")
+        both = type(self)(**{name: np.concatenate([getattr(each, name) for each in (self, other)]) for name in names})
         return both.of_rows(_kept(both.rows // _RUN))
 
     def of_rows(self, chosen: Any) -> Self:
@@ -77,10 +73,6 @@ class LookQuestion:
 
     floor: tuple[float, ...]
 
-    @classmethod
-    def under(cls, assumptions: Assumptions) -> Self:
-        return cls(assumptions.censoring)
-
     def __call__(self, block: Block) -> Look:
         rows = np.arange(block.first_row, block.first_row + rows_in(block), dtype=np.int64)
         kept = _kept(rows // _RUN)
@@ -94,7 +86,7 @@ class LookQuestion:
 def look_at(evidence: Evidence, assumptions: Assumptions) -> Look | None:
     """Some of the rows behind the evidence; None where only a record is."""
     try:
-        return evidence.collect(LookQuestion.under(assumptions))
+        return evidence.collect(LookQuestion(assumptions.censoring))
     except LookupError:
         return None
 

@@ -25,6 +25,7 @@ from unrelu.checks.rows import Look, look_at
 from unrelu.contracts import Assumptions, Doubt, FloatArray, LearningReport, Watch
 from unrelu.errors import UnreluError
 from unrelu.estimators.margins import warn_again
+from unrelu.methods import Auto
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.passes.rows import rows_in, some_rows
 from unrelu.posterior.cells import marks_of
@@ -60,6 +61,8 @@ def better_fit(
     watch: Watch,
 ) -> Better | None:
     """What the doubts about a fitted learner ask for, done; None where they ask for nothing, or it is no better."""
+    if not Auto().looks_twice(evidence.samples, assumptions):
+        return None
 
     def fitted(**options: Any) -> Any:
         """The same learner with other options; None where it takes no such table, or too little of it."""
