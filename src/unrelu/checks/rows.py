@@ -22,6 +22,7 @@ from unrelu.passes.tiles import row_keys
 from unrelu.posterior.cells import marks_of
 
 _RUN = 32
+_PER_ROW = ("rows", "values", "beyond", "weights")
 _MOST_ROWS = 4096
 _FARTHEST = 4.0
 _MOST_LAGS = 15
@@ -42,15 +43,13 @@ class Look:
     cut: bool = False
 
     def merge(self, other: Self) -> Self:
-        names = ("rows", "values", "beyond", "weights")
-        both = type(self)(**{name: np.concatenate([getattr(each, name) for each in (self, other)]) for name in names})
-        return both.of_rows(_kept(both.rows // _RUN))
+        both: dict[str, Any] = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _PER_ROW}
+        return replace(self, **both).of_rows(_kept(both["rows"] // _RUN))
 
     def of_rows(self, chosen: Any) -> Self:
         """Some of the rows."""
-        return type(self)(
-            self.rows[chosen], self.values[chosen], self.beyond[chosen], self.weights[chosen], cut=self.cut
-        )
+        own: dict[str, Any] = {name: getattr(self, name)[chosen] for name in _PER_ROW}
+        return replace(self, **own)
 
     def trimmed(self, genuine: BoolArray, cells: bool = False) -> Self:
         """The genuine rows alone; ``cells``: some of theirs were taken away as well."""

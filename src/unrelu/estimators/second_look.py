@@ -79,7 +79,7 @@ def better_fit(
         the same, but for the price of a free column.
         """
         densities, plain = robust.densities_with_outliers(X), learner
-        free = [sum(shape.kind == "free" for shape in each.shapes_ or ()) for each in (learner, robust)]
+        free = [sum(shape.kind == "free" for shape in each or ()) for each in (assumptions.shapes, robust.shapes_)]
         if free[0] > free[1]:
             if _total(densities - plain.score_samples(X), sample_weight) < -_FREE * (free[0] - free[1]):
                 return -np.inf
@@ -103,7 +103,7 @@ def better_fit(
         return other, (doubt,), doubt.words.removesuffix(_AND_WERE)
 
     def with_free_columns() -> Better | None:
-        shapes: list[Any] = list(learner.shapes_ or ["normal"] * learner.n_features_in_)
+        shapes: list[Any] = list(assumptions.shapes or ["normal"] * len(assumptions.floor))
         groups = [doubt for doubt in report.doubts if doubt.kind == "groups"]
         bent = {j for doubt in report.doubts if doubt.kind in _FREED for j in doubt.columns}
         bent = {j for j in (range(len(shapes)) if groups else bent) if getattr(shapes[j], "kind", "normal") != "free"}
