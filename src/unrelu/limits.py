@@ -9,7 +9,8 @@ where that occurs more than once. One number per cell is for :mod:`unrelu.tables
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -33,9 +34,9 @@ class Limits:
 
     floor: FloatArray
     ceiling: FloatArray
-    floor_from_data: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=bool))
-    ceiling_from_data: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=bool))
-    floor_given: BoolArray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    floor_from_data: BoolArray
+    ceiling_from_data: BoolArray
+    floor_given: BoolArray
 
 
 def limits_of(floor: Any, ceiling: Any, n_features: int, names: Sequence[str] | None = None) -> Limits:
@@ -113,16 +114,14 @@ def is_by_cell(*given: Any) -> bool:
     >>> is_by_cell([[0.5, 1.0]]), is_by_cell([0.5, 1.0]), is_by_cell({"As": 0.5})
     (True, False, False)
     """
-    return any(_n_dimensions(each) == 2 for each in given)
-
-
-def _n_dimensions(given: Any) -> int:
-    if given is None or isinstance(given, str | Real | Mapping):
-        return 0
-    try:
-        return len(given.shape) if hasattr(given, "shape") else np.asarray(given, dtype=object).ndim
-    except (TypeError, ValueError):
-        return 1  # whoever reads it will say what is wrong
+    for each in given:
+        if each is None or isinstance(each, str | Real | Mapping):
+            continue
+        with suppress(TypeError, ValueError):  # whoever reads it will say what is wrong
+            shape = each.shape if hasattr(each, "shape") else np.asarray(each, dtype=object).shape
+            if len(shape) == 2:
+                return True
+    return False
 
 
 def levels(
@@ -146,8 +145,17 @@ def levels(
     for column, item in enumerate(items):
         if isinstance(item, str) and item == _DATA[what]:
             from_data[column] = True
-        else:
-            values[column] = _number(what, item, none, column, names)
+            continue
+        try:
+            value = none if item is None else float(item)
+        except (TypeError, ValueError):
+            value = np.nan
+        if isinstance(item, str | bool) or np.isnan(value) or value == -none:
+            raise InvalidParameterError(
+                f"{what} of {column_label(column, names)} must be a number, None for a column without one, or"
+                f" {_DATA[what]!r}; got {item!r}. (A Series turns None into NaN: write {none} there.)"
+            )
+        values[column] = value
     return values, from_data, named
 
 
@@ -196,18 +204,3 @@ def _by_name(
             )
         items[labels.index(key)], named[labels.index(key)] = item, True
     return items, named
-
-
-def _number(what: str, item: Any, none: float, column: int, names: Sequence[str] | None) -> float:
-    if item is None:
-        return none
-    try:
-        value = float(item)
-    except (TypeError, ValueError):
-        value = np.nan
-    if isinstance(item, str | bool) or np.isnan(value) or value == -none:
-        raise InvalidParameterError(
-            f"{what} of {column_label(column, names)} must be a number, None for a column without one, or"
-            f" {_DATA[what]!r}; got {item!r}. (A Series turns None into NaN: write {none} there.)"
-        )
-    return value

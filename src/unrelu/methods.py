@@ -94,7 +94,7 @@ class OnePass:
         if isinstance(evidence, SampleEvidence):
             from unrelu.checks.rows import LookQuestion
 
-            ask_at_once(evidence, question, LookQuestion.under(assumptions))
+            ask_at_once(evidence, question, LookQuestion(assumptions.censoring))
         record = evidence.collect(question)
         watch(Step(LEARNING))
         stages = learn_record(record, assumptions, evidence.feature_names, evidence.place)

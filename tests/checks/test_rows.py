@@ -61,11 +61,11 @@ def test_rows_are_read_once_for_both_questions():
     assumptions = Assumptions((0.0,) * 3)
     question = PairMomentsQuestion.under(assumptions)
     evidence = SampleEvidence(Counted(TABLE), LocalEngine())
-    ask_at_once(evidence, question, LookQuestion.under(assumptions))
+    ask_at_once(evidence, question, LookQuestion(assumptions.censoring))
     record, look = evidence.collect(question), look_at(evidence, assumptions)
     assert Counted.passes == 1
     same(look, QUESTION(Block(TABLE)))
     np.testing.assert_array_equal(record.count, collected(ArraySamples(TABLE), question).count)
     kept = RecordedEvidence(question, record)
-    ask_at_once(kept, question, LookQuestion.under(assumptions))
+    ask_at_once(kept, question, LookQuestion(assumptions.censoring))
     assert look_at(kept, assumptions) is None

@@ -79,7 +79,7 @@ def test_two_large_groups_are_no_outliers():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         robust = unrelu.RectifiedGaussianLearner("robust", shape="normal").fit(table("groups"))
-    assert "a group rather than outliers" in advising._refused([robust], [])
+    assert "a group rather than outliers" in advising.why_refused([robust], [])
 
 
 @pytest.mark.parametrize("n", [1000, pytest.param(3000, marks=pytest.mark.slow)])
@@ -105,7 +105,7 @@ def test_what_is_in_force_is_not_tried():
         ("robust", ["one_pass"]),
         ("robust_cells", ["one_pass", "robust"]),
     ):
-        trials = advising._of_rows(unrelu.RectifiedGaussianLearner(method), found, [0, 1, 2, 3])
+        trials = advising.trials_of("rows", unrelu.RectifiedGaussianLearner(method), found, [0, 1, 2, 3])
         assert [trial.options["method"] for trial in trials] == expected
     free = [remedy.name for remedy in checked("groups", shape="free", n=400).tried]
     assert free

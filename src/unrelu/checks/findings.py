@@ -43,6 +43,9 @@ _NEXT_SHARE = 0.05  # of a free column's rows that are beyond a gap, within its 
 _GROSS, _FAR_APART = 100.0, 20.0  # spreads of the others, and what they span, beyond which a value is gross
 _FEW_OTHERS, _FEW_GROSS = 8, 0.02  # other values that must be there, and the share of these that may be gross alike
 
+_LOW = ("repeated minimum", "smallest", "floor", "min")
+_HIGH = ("repeated maximum", "largest", "ceiling", "max")
+
 WARNINGS: dict[str, type[errors.DoubtfulTableWarning]] = {
     "repeated minimum": errors.RepeatedLimitWarning,
     "repeated maximum": errors.RepeatedLimitWarning,
@@ -68,16 +71,17 @@ class _Table:
     """A fit, seen column by column. Numbers are those of the rows looked at, and as the learner saw them: latent, some
     columns upside down. Who is told of them wants the values of the table."""
 
-    def __init__(self, shapes: ColumnShapes, rows: RowParameters, assumptions: Assumptions) -> None:
-        self.shapes, self.rows, self.assumptions = shapes, rows, assumptions
+    def __init__(self, shapes: ColumnShapes, rows: RowParameters, assumptions: Assumptions, sign: FloatArray) -> None:
+        self.shapes, self.rows, self.assumptions, self.sign = shapes, rows, assumptions, sign
         self.varying = np.asarray(rows.scale > 0.0)
-        self.sign = _signs(assumptions)
         # Columns that were learned as latent values.
         self.curved = [j for j, shape in enumerate(assumptions.shapes) if shape.kind != "normal"]
         # Between two values of the user's table; 0 where it is not known.
         self.step = np.where(np.isfinite(shapes.step), shapes.step, 0.0)
         for j in self.curved:
             self.step[j] = assumptions.shapes[j].seen.step
+        # The smallest and largest values as the user's table has them.
+        self.ends = [self.told(end) for end in shapes.ends]
 
     def probability(self, low: FloatArray, high: FloatArray) -> FloatArray:
         """Of a value between the two, under the fitted model; 0 where they are not in order."""
@@ -94,10 +98,6 @@ class _Table:
         for j in self.curved:
             x[j] = self.assumptions.shapes[j].from_latent(x[j])
         return x
-
-    def at_end(self, end: int) -> FloatArray:
-        """The smallest (0) or largest (1) values as the user's table has them."""
-        return self.told(self.shapes.ends[end])
 
     def cell_of(self, told: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Learned values half a step below and above those of the user's table, in order."""
@@ -120,47 +120,36 @@ def doubts_of(
     """Everything doubtful about a fit; limits of single cells leave no record, and a record that was kept no rows."""
     d = len(rows.scale)
     kinds = np.array([shape.kind for shape in assumptions.shapes] or ["normal"] * d)
-    free = kinds == "free"
+    sign = np.where(assumptions.mirrored or (False,) * d, -1.0, 1.0)
     limits: list[Doubt] = []
     tied: list[Doubt] = []
     skewness: Skewness | None = None
     if record is not None and record.shapes is not None:
-        table = _Table(record.shapes, rows, assumptions)
-        repeated = _repeated_end(table, 0, look)
-        limits = [*_repeated(table, repeated, look), *_gaps(table, repeated), *_nothing_floored(table, repeated)]
-        limits += _gross(table)
-        tied, skewness = _tied(table), skewness_of(record.shapes, rows)
-    explained = _columns(d, [doubt for doubt in limits if doubt.kind != "nothing floored"])
-    left_out = explained | _columns(d, tied)
-    misfit = None
-    if look is not None:
+        table = _Table(record.shapes, rows, assumptions, sign)
+        limits, tied = [*_limits(table, look), *_gross(table)], _tied(table)
+        skewness = skewness_of(record.shapes, rows)
+    explained = np.zeros(d, dtype=np.bool_)
+    explained[[j for doubt in limits if doubt.kind != "nothing floored" for j in doubt.columns]] = True
+    left_out = explained.copy()
+    left_out[[j for doubt in tied for j in doubt.columns]] = True
+    if look is None:
+        shown = _margins(kinds, sign, rows, skewness, None, explained)
+    else:
         from unrelu.checks.misfit import misfit_of, words_of
 
-        misfit = misfit_of(look, rows, pairs.correlation, left_out, free)
-    margins = _margins(kinds, _signs(assumptions), rows, skewness, misfit, explained)
-    if look is not None and misfit is not None and margins:
-        # Columns that are not normal look like whatever else; the others must show it without them.
-        without = left_out | _columns(d, [doubt for _, doubt in margins])
-        others = misfit_of(look, rows, pairs.correlation, without, free)
-        misfit = replace(others, neighbours=misfit.neighbours, dependent=misfit.dependent)
-    shown = [*margins, *([] if misfit is None else words_of(misfit))]
+        misfit = misfit_of(look, rows, pairs.correlation, left_out, kinds == "free")
+        shown = _margins(kinds, sign, rows, skewness, misfit, explained)
+        if shown:
+            # Columns that are not normal look like whatever else; the others must show it without them.
+            left_out[[j for _, doubt in shown for j in doubt.columns]] = True
+            others = misfit_of(look, rows, pairs.correlation, left_out, kinds == "free")
+            misfit = replace(others, neighbours=misfit.neighbours, dependent=misfit.dependent)
+        shown += words_of(misfit)
     shown.sort(key=lambda each: -each[0])
     found = [*limits, *(doubt for _, doubt in shown), *tied]
     if record is not None:
         found += _matrix(record, int(np.count_nonzero(rows.scale > 0.0)), assumptions, pairs, assembly)
     return tuple(found)
-
-
-def _signs(assumptions: Assumptions) -> FloatArray:
-    """-1 of columns that were learned upside down."""
-    return np.where(assumptions.mirrored or (False,) * len(assumptions.floor), -1.0, 1.0)
-
-
-def _columns(d: int, doubts: Iterable[Doubt]) -> BoolArray:
-    """The columns of some doubts."""
-    which = np.zeros(d, dtype=np.bool_)
-    which[[column for doubt in doubts for column in doubt.columns]] = True
-    return which
 
 
 def warn_of(doubts: Iterable[Doubt], names: tuple[str, ...] | None) -> None:
@@ -184,13 +173,71 @@ def _doubt(kind: str, which: BoolArray, words: str, remedy: str, values: FloatAr
 # --- single columns -------------------------------------------------------------------------------
 
 
+def _limits(table: _Table, look: Look | None) -> list[Doubt]:
+    """Ends that repeat, of which the one at the floor may be the floor itself but for rounding; then gaps above the
+    floor, and floors that no value is at."""
+    shapes, floor = table.shapes, np.array(table.assumptions.floor)
+    repeated, largest = (_repeated_end(table, end, look) for end in (0, 1))
+    size = np.maximum(np.abs(np.where(np.isfinite(floor), floor, 0.0)), table.rows.scale)
+    beyond = shapes.ends[0] - floor
+    if table.curved:  # how near they are is a matter of the user's units
+        told, spread = table.told(floor), table.told(table.rows.bias + table.rows.scale) - table.told(table.rows.bias)
+        with np.errstate(invalid="ignore"):
+            beyond[table.curved] = np.abs(table.ends[0] - told)[table.curved]
+            size[table.curved] = np.maximum(np.abs(told), np.abs(spread))[table.curved]
+    near = repeated & np.isfinite(floor) & (beyond <= _NEAR * size)
+    found = _doubt(
+        "near the floor", near,
+        "many values lie within rounding of the floor, and none of them counts as floored.",
+        "Give the floor as the table has it, or floor='min' (ceiling='max'), or a floor_tolerance.",
+        table.ends[0],
+    )  # fmt: skip
+    for end, columns in ((0, repeated & ~near), (1, largest)):
+        for sign in (1.0, -1.0):
+            kind, extreme, limit, word = _LOW if (end == 0) == (sign > 0.0) else _HIGH
+            found += _doubt(
+                kind, columns & (table.sign == sign),
+                f"the {extreme} value repeats as a {limit} does, but is not named as one.",
+                f"If it stands for all values beyond it, pass it as {limit}=, or say {limit}={word!r}.",
+                table.ends[end],
+            )  # fmt: skip
+    floor, surely = table.rows.floor, -np.log(_ALARM / len(floor))  # so many must be expected where none is (Poisson)
+    at_floor = shapes.observed - shapes.sums[0] > 0.5
+    expected = shapes.observed * table.probability(floor, shapes.ends[0])
+    for j in table.curved:
+        if table.assumptions.shapes[j].kind == "free" and table.sign[j] > 0.0:
+            # Nobody is expected in a free column's gap; as many as in the next stretch of that width would be no
+            # wonder.
+            shape, low, x = table.assumptions.shapes[j], float(table.told(floor)[j]), float(table.ends[0][j])
+            if np.isfinite([low, x]).all():
+                y = (shape.to_latent([x, 2.0 * x - low]) - table.rows.bias[j]) / max(table.rows.scale[j], 1e-300)
+                share = float(np.diff(ndtr(y))[0])
+                expected[j] = shapes.observed[j] * share if share > _NEXT_SHARE else 0.0
+    # A gap that is a step of the table's own numbers is no gap.
+    with np.errstate(invalid="ignore"):
+        wide = np.abs(table.ends[0] - table.told(floor)) > 1.5 * table.step
+    found += _doubt(
+        "empty gap", wide & at_floor & ~repeated & (expected > surely) & np.isfinite(floor),
+        "no value between the floor and the smallest one above it, where the model expects many: what is at the floor"
+        " may mean \"less than that value\".",
+        "If so, write that value into these cells, and pass it as floor= (ceiling=).",
+        table.ends[0],
+    )  # fmt: skip
+    expected = shapes.observed * table.probability(np.full_like(floor, -np.inf), floor)
+    return found + _doubt(
+        "nothing floored", ~at_floor & np.isfinite(floor) & ~repeated & (expected > surely),
+        "no value is at the floor, where a normal law with the column's mean and spread would have many.",
+        "If the column has no floor there, say floor=None or name its own; if it is skewed, give it shape='free'.",
+    )  # fmt: skip
+
+
 def _repeated_end(table: _Table, end: int, look: Look | None) -> BoolArray:
     """Columns whose smallest (0) or largest (1) value above the floor occurs too often for rounding to explain. Values
     of a coarse scale repeat as well, and so do their neighbours: rain of .1 and .2 mm is no limit."""
     shapes = table.shapes
     weight = shapes.end_weights[end]
     with np.errstate(invalid="ignore"):  # levels of columns without values
-        by_rounding = shapes.observed * table.probability(*table.cell_of(table.at_end(end)))
+        by_rounding = shapes.observed * table.probability(*table.cell_of(table.ends[end]))
     often = weight >= np.maximum(_REPEATED_COUNT, _REPEATED_SHARE * shapes.observed)
     found = np.asarray(often & (weight > _BY_ROUNDING * by_rounding + 2.0) & table.varying)
     if look is not None:
@@ -200,68 +247,6 @@ def _repeated_end(table: _Table, end: int, look: Look | None) -> BoolArray:
             counts = counts[:: 1 if end == 0 else -1][: 1 + _NEXT]
             found[j] = len(counts) < 2 or counts[0] > _BY_ROUNDING * counts[1:].max()
     return found
-
-
-def _repeated(table: _Table, repeated: BoolArray, look: Look | None) -> list[Doubt]:
-    """Ends that repeat: the one at the floor may be the floor itself but for rounding."""
-    shapes, floor = table.shapes, np.array(table.assumptions.floor)
-    size = np.maximum(np.abs(np.where(np.isfinite(floor), floor, 0.0)), table.rows.scale)
-    beyond = shapes.ends[0] - floor
-    if table.curved:  # how near they are is a matter of the user's units
-        told, spread = table.told(floor), table.told(table.rows.bias + table.rows.scale) - table.told(table.rows.bias)
-        with np.errstate(invalid="ignore"):
-            beyond[table.curved] = np.abs(table.at_end(0) - told)[table.curved]
-            size[table.curved] = np.maximum(np.abs(told), np.abs(spread))[table.curved]
-    near = repeated & np.isfinite(floor) & (beyond <= _NEAR * size)
-    found = _doubt(
-        "near the floor",
-        near,
-        "many values lie within rounding of the floor, and none of them counts as floored.",
-        "Give the floor as the table has it, or floor='min' (ceiling='max'), or a floor_tolerance.",
-        table.at_end(0),
-    )
-    for end, columns in ((0, repeated & ~near), (1, _repeated_end(table, 1, look))):
-        for sign in (1.0, -1.0):
-            low = (end == 0) == (sign > 0.0)
-            kind, extreme, limit, word = (
-                ("repeated minimum", "smallest", "floor", "min")
-                if low
-                else ("repeated maximum", "largest", "ceiling", "max")
-            )
-            found += _doubt(
-                kind,
-                columns & (table.sign == sign),
-                f"the {extreme} value repeats as a {limit} does, but is not named as one.",
-                f"If it stands for all values beyond it, pass it as {limit}=, or say {limit}={word!r}.",
-                table.at_end(end),
-            )
-    return found
-
-
-def _gaps(table: _Table, repeated: BoolArray) -> list[Doubt]:
-    """Nobody between the floor and the smallest value above it, where the model expects many (Poisson)."""
-    shapes, floor = table.shapes, table.rows.floor
-    floored = shapes.observed - shapes.sums[0] > 0.5
-    expected = shapes.observed * table.probability(floor, shapes.ends[0])
-    free = [j for j in table.curved if table.assumptions.shapes[j].kind == "free" and table.sign[j] > 0.0]
-    for j in free:
-        # Nobody is expected in a free column's gap; as many as in the next stretch of that width would be no wonder.
-        shape, low, x = table.assumptions.shapes[j], float(table.told(floor)[j]), float(table.at_end(0)[j])
-        if np.isfinite([low, x]).all():
-            y = (shape.to_latent([x, 2.0 * x - low]) - table.rows.bias[j]) / max(table.rows.scale[j], 1e-300)
-            share = float(np.diff(ndtr(y))[0])
-            expected[j] = shapes.observed[j] * share if share > _NEXT_SHARE else 0.0
-    gap = floored & ~repeated & (expected > -np.log(_ALARM / len(floor))) & np.isfinite(floor)
-    # A gap that is a step of the table's own numbers is no gap.
-    with np.errstate(invalid="ignore"):
-        gap &= np.abs(table.at_end(0) - table.told(floor)) > 1.5 * table.step
-    return _doubt(
-        "empty gap", gap,
-        "no value between the floor and the smallest one above it, where the model expects many: what is at the floor"
-        " may mean \"less than that value\".",
-        "If so, write that value into these cells, and pass it as floor= (ceiling=).",
-        table.at_end(0),
-    )  # fmt: skip
 
 
 def _gross(table: _Table) -> list[Doubt]:
@@ -286,19 +271,7 @@ def _gross(table: _Table) -> list[Doubt]:
         "the largest value is farther from all others than these are from each other, many times over: a unit or a"
         " decimal point that was mistaken, or a code for something else.",
         "Correct it, or mark it as missing with NaN.",
-        table.at_end(1),
-    )  # fmt: skip
-
-
-def _nothing_floored(table: _Table, repeated: BoolArray) -> list[Doubt]:
-    """No value at the floor, where the model expects many."""
-    shapes, floor = table.shapes, table.rows.floor
-    none = (shapes.observed - shapes.sums[0] < 0.5) & np.isfinite(floor) & ~repeated
-    expected = shapes.observed * table.probability(np.full_like(floor, -np.inf), floor)
-    return _doubt(
-        "nothing floored", none & (expected > -np.log(_ALARM / len(floor))),
-        "no value is at the floor, where a normal law with the column's mean and spread would have many.",
-        "If the column has no floor there, say floor=None or name its own; if it is skewed, give it shape='free'.",
+        table.ends[1],
     )  # fmt: skip
 
 
@@ -314,35 +287,28 @@ def _margins(
     that nobody named bends a column as well: where one was found it is the explanation, and so is what the rows show
     more clearly. Of free shapes there is nothing to say: their latent values are normal by construction."""
     d, asked = len(kinds), ~explained & (kinds != "free")
-    if misfit is None:
-        if record is None:
-            return []
-        return _skewed(kinds, sign, rows, record, (np.abs(record.z) > -ndtri(0.5 * _ALARM / d)) & asked)
-    asked &= misfit.by_margins(d)
-    tails, skewed = (misfit.columns_of(kind, d) for kind in ("tails", "skewed"))
-    long = asked & (tails < 0.0) & (np.abs(skewed) < _SYMMETRIC * np.abs(tails))
-    found = []
-    if long.any():
-        from unrelu.checks.misfit import long_tails
-
-        found = [(float(np.abs(tails[long]).max()), long_tails(long))]
-    sure, test = skewed != 0.0, record
+    found: list[tuple[float, Doubt]] = []
+    test, sure = record, np.zeros(d, dtype=np.bool_)
+    if record is not None:
+        sure = np.abs(record.z) > -ndtri(0.5 * _ALARM / d)
+    if misfit is not None:
+        asked &= misfit.by_margins(d)
+        tails, skewed = (misfit.columns_of(kind, d) for kind in ("tails", "skewed"))
+        long = asked & (tails < 0.0) & (np.abs(skewed) < _SYMMETRIC * np.abs(tails))
+        doubts = _doubt(
+            "heavy tails", long,
+            "values lie farther out, and nearer to the middle, than a normal law's: standard errors are too small, and"
+            " intervals of filled cells are off.",
+            "Give these columns shape='free', and take errors with stderr='jackknife'.",
+        )  # fmt: skip
+        found = [(float(np.abs(tails[long]).max()), doubt) for doubt in doubts]
+        test, sure, asked = misfit.skewness(d) if record is None else record, sure | (skewed != 0.0), asked & ~long
     if test is None:
-        test = misfit.skewness(d)
-    else:
-        sure = sure | (np.abs(test.z) > -ndtri(0.5 * _ALARM / d))
-    return [*found, *_skewed(kinds, sign, rows, test, sure & asked & ~long)]
-
-
-def _skewed(
-    kinds: NDArray[np.str_], sign: FloatArray, rows: RowParameters, test: Skewness, sure: BoolArray
-) -> list[tuple[float, Doubt]]:
-    """(z, finding) of the columns that surely are, and as far as it matters."""
+        return []
     z, skewness, shift = test.z, test.skewness, test.shift
     with np.errstate(invalid="ignore"):
         moved = np.abs(shift) * rows.scale > np.maximum(_SHIFTED * rows.scale, _HARM * rows.bias_stderr)
-    sure = sure & (moved | (np.abs(skewness) > _SKEWED))
-    found: list[tuple[float, Doubt]] = []
+    sure = sure & asked & (moved | (np.abs(skewness) > _SKEWED))
     for which, beyond in (
         (kinds == "normal", "beyond what a normal law allows"),
         (~np.isin(kinds, ["normal", "free"]), "even after their shape"),

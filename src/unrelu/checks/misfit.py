@@ -27,6 +27,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from itertools import permutations
 
 import numpy as np
 from numpy.random import Generator
@@ -86,6 +88,14 @@ class Tests:
     means: FloatArray
     seen: int
 
+    @property
+    def shows(self) -> NDArray[np.str_]:
+        """What every test is a sign of, where it is significant."""
+        far, long = np.isin(self.kinds, ["far", "axis"]), self.z < 0.0
+        margins = (self.kinds == "skewed") | ((self.kinds == "tails") & long)
+        groups = far | np.isin(self.kinds, ["tails", "lopsided"])
+        return np.select([margins, far & long, groups], ["margins", "heavy", "groups"], self.kinds)
+
 
 @dataclass(frozen=True, eq=False)
 class Misfit:
@@ -109,9 +119,8 @@ class Misfit:
         Columns with long tails make rows lie far out as well, but less clearly; of a t law it is the reverse."""
         which = np.ones(d, dtype=np.bool_)
         for test, told in zip(self.tests, self.told, strict=True):
-            size, own = np.abs(test.z) * told, _of_margins(test)
-            heavy = np.isin(test.kinds, ["far", "axis"]) & (test.z < 0.0)
-            size = size / np.where(heavy, _CLEARLY, 1.0)
+            shows = test.shows
+            own, size = shows == "margins", np.abs(test.z) * told / np.where(shows == "heavy", _CLEARLY, 1.0)
             which[test.group] = size[~own].max() <= size[own].max()
         return which
 
@@ -136,11 +145,6 @@ class Misfit:
         return Skewness(*found)
 
 
-def _of_margins(test: Tests) -> BoolArray:
-    """Tests of long tails and skewed columns."""
-    return np.asarray((test.kinds == "skewed") | ((test.kinds == "tails") & (test.z < 0.0)))
-
-
 def misfit_of(look: Look, rows: RowParameters, correlation: FloatArray, left_out: BoolArray, free: BoolArray) -> Misfit:
     """The tests of all columns but those ``left_out``; margins that are ``free`` are not asked for tails."""
     seen = np.count_nonzero((look.beyond == 0) & ~np.isnan(look.values), axis=0)
@@ -148,11 +152,10 @@ def misfit_of(look: Look, rows: RowParameters, correlation: FloatArray, left_out
     groups = groups_of(np.nan_to_num(correlation), usable & ~left_out)
     # So many of the rows, by whole runs of neighbours, as tests of that many groups may take.
     look = look.thinned(-(-len(look.rows) * len(groups) // _MOST_ROWS))
-    nothing = Misfit((), (), (), Neighbours(0.0, 0.0, 1.0), False)
     if not groups or len(look.rows) < _FEWEST_ROWS:
-        return nothing
+        return Misfit((), (), (), Neighbours(0.0, 0.0, 1.0), False)
     with one_blas_thread():
-        tests = tuple(map_in_threads(lambda group: group_tests(look, rows, correlation, group, len(groups)), groups))
+        tests = tuple(map_in_threads(partial(group_tests, look, rows, correlation, n_groups=len(groups)), groups))
     neighbours = neighbours_of(look.rows, np.column_stack([test.means for test in tests]))
     alike = neighbours.z > float(-ndtri(_ALARM))
     dependent = alike and neighbours.factor > _DEPENDENT and not is_sorted(look)
@@ -161,33 +164,6 @@ def misfit_of(look: Look, rows: RowParameters, correlation: FloatArray, left_out
     levels = _levels(tests)
     told = tuple(_told(test, level, rows, free, look.cut) for test, level in zip(tests, levels, strict=True))
     return Misfit(tests, told, _strongest(tests, told, levels), neighbours, dependent)
-
-
-def _told(test: Tests, level: FloatArray, rows: RowParameters, free: BoolArray, cut: bool) -> BoolArray:
-    """Tests that are significant, could tell something, and matter."""
-    # A free margin is normal by construction, fewer cut-off cells are no doubt, and tails that were cut are short.
-    # Columns with short tails, such as a shape may leave, are no groups of rows.
-    short = (test.z > 0.0) & (np.isin(test.kinds, ["far", "tails"]) | (cut & (test.kinds == "axis")))
-    of_free = np.array([bool(free[list(columns)].any()) for columns in test.columns])
-    zeros, margin = test.kinds == "zeros", np.isin(test.kinds, ["tails", "skewed"])
-    asked = ~short & ~(margin & of_free) & ~(zeros & (test.z < 0.0))
-    # What moves means must move one by half its standard error; the others, which harm intervals and predictions, must
-    # be no smaller than a tenth of a standard deviation of what rows have.
-    error = rows.bias_stderr[test.group] / rows.scale[test.group]
-    with np.errstate(invalid="ignore"):
-        moved = np.any(~(np.abs(test.shift) < _HARM * error), axis=1)
-    effect = np.abs(test.z) / np.sqrt(len(test.h)) > _EFFECT
-    return np.asarray(asked & (np.abs(test.z) > level) & np.where(zeros, moved, effect | _of_margins(test)))
-
-
-def _kind(test: Tests) -> list[str]:
-    """What a test that is significant is a sign of."""
-    long = {"far": "heavy", "axis": "heavy", "tails": "margins"}
-    others = {"far": "groups", "axis": "groups", "tails": "groups", "lopsided": "groups", "skewed": "margins"}
-    return [
-        long[kind] if heavy and kind in long else others.get(kind, kind)
-        for kind, heavy in zip(test.kinds.tolist(), (test.z < 0.0).tolist(), strict=True)
-    ]
 
 
 def _levels(tests: Sequence[Tests]) -> list[FloatArray]:
@@ -206,11 +182,27 @@ def _levels(tests: Sequence[Tests]) -> list[FloatArray]:
     return levels
 
 
+def _told(test: Tests, level: FloatArray, rows: RowParameters, free: BoolArray, cut: bool) -> BoolArray:
+    """Tests that are significant, could tell something, and matter."""
+    # A free margin is normal by construction, fewer cut-off cells are no doubt, and tails that were cut are short.
+    # Columns with short tails, such as a shape may leave, are no groups of rows.
+    short = (test.z > 0.0) & (np.isin(test.kinds, ["far", "tails"]) | (cut & (test.kinds == "axis")))
+    of_free = np.array([bool(free[list(columns)].any()) for columns in test.columns])
+    zeros, margin = test.kinds == "zeros", np.isin(test.kinds, ["tails", "skewed"])
+    asked = ~short & ~(margin & of_free) & ~(zeros & (test.z < 0.0))
+    # What moves means must move one by half its standard error; the others, which harm intervals and predictions, must
+    # be no smaller than a tenth of a standard deviation of what rows have.
+    error = rows.bias_stderr[test.group] / rows.scale[test.group]
+    with np.errstate(invalid="ignore"):
+        moved = np.any(~(np.abs(test.shift) < _HARM * error), axis=1)
+    matters = (np.abs(test.z) / np.sqrt(len(test.h)) > _EFFECT) | (test.shows == "margins")
+    return np.asarray(asked & (np.abs(test.z) > level) & np.where(zeros, moved, matters))
+
+
 def _strongest(
     tests: Sequence[Tests], told: Sequence[BoolArray], levels: Sequence[FloatArray]
 ) -> tuple[tuple[str, float], ...]:
     """Kinds of findings, from the strongest down; each is what is left when those before it are taken off."""
-    kinds = [np.array(_kind(test)) for test in tests]
     z = [test.z * each for test, each in zip(tests, told, strict=True)]
     found: list[tuple[str, float]] = []
     over: set[str] = set()
@@ -219,12 +211,12 @@ def _strongest(
         best = max((float(np.abs(left).max()), i, int(np.abs(left).argmax())) for i, left in enumerate(z))
         if best[0] == 0.0 or (found and best[0] < _WEAK * found[0][1]):
             return tuple(found)
-        kind = str(kinds[best[1]][best[2]])
+        kind = str(tests[best[1]].shows[best[2]])
         found.append((kind, best[0]))
-        done = {"heavy", "groups"} if kind in ("heavy", "groups") else {kind}
-        over |= done  # tails are long or short, and what a test shows is said once
+        # Tails are long or short, and what a test shows is said once.
+        over |= {"heavy", "groups"} if kind in ("heavy", "groups") else {kind}
         for i, test in enumerate(tests):
-            taken[i] |= told[i] & (kinds[i] == kind)
+            taken[i] |= told[i] & (test.shows == kind)
             left = test.z
             if taken[i].any():  # the z of all tests when what those taken explain is taken off
                 among = test.together[np.ix_(taken[i], taken[i])] + 1e-3 * np.eye(int(taken[i].sum()))
@@ -232,39 +224,16 @@ def _strongest(
                 own = 1.0 - (along * test.together[taken[i]]).sum(axis=0)
                 left = (left - left[taken[i]] @ along) / np.sqrt(np.maximum(own, _OWN))
                 left = np.clip(left, -np.abs(test.z), np.abs(test.z)) * (own > _OWN)
-            left = left * told[i] * ~np.isin(kinds[i], list(over))
+            left = left * told[i] * ~np.isin(test.shows, list(over))
             z[i] = left * (np.abs(left) > levels[i])
 
 
 # --- words ----------------------------------------------------------------------------------------
 
 
-def words_of(misfit: Misfit) -> list[tuple[float, Doubt]]:
-    """(z, finding) of everything but margins."""
-    told = []
-    for kind, z in misfit.found:
-        if kind in ("zeros", "bent"):
-            told.append((z, _zeros(misfit) if kind == "zeros" else _bent(misfit)))
-        elif kind == "groups":
-            told.append((z, _GROUPS))
-        elif kind == "heavy":
-            told.append((z, replace(_HEAVY, remedy=_IF_SKEWED) if misfit.chosen("skewed") else _HEAVY))
-    if misfit.dependent:
-        near = misfit.neighbours
-        told.append((near.z, replace(_ALIKE, words=_ALIKE.words.format(near.correlation, near.factor))))
-    return told
-
-
 _IF_SKEWED = (
     "Give the columns shape='free'; if this is still said then, take errors with stderr='jackknife', and do not"
     " rely on intervals of single cells."
-)
-_ALIKE = Doubt(
-    "dependent rows",
-    (),
-    "neighbouring rows are alike (correlation {:.2f}): if they are of one day, site or"
-    " series, standard errors are too small by a factor of about {:.1f}.",
-    "Take errors with stderr='jackknife' and groups= of the days, sites or stretches of time that rows belong to.",
 )
 _GROUPS = Doubt(
     "groups",
@@ -282,42 +251,50 @@ _HEAVY = Doubt(
 )
 
 
-def long_tails(columns: BoolArray) -> Doubt:
-    """Of single columns."""
-    return Doubt(
-        "heavy tails",
-        tuple(np.flatnonzero(columns).tolist()),
-        "values lie farther out, and nearer to the middle, than a normal law's: standard errors are too small, and"
-        " intervals of filled cells are off.",
-        "Give these columns shape='free', and take errors with stderr='jackknife'.",
-    )
-
-
-def _bent(misfit: Misfit) -> Doubt:
-    columns = tuple(sorted({column for test, k in misfit.chosen("bent") for column in test.columns[k]}))
-    return Doubt(
-        "bent",
-        columns,
-        "some columns follow others along a curve, not a straight line: correlations tell the straight part only, and"
-        " filled cells and predictions are off where the curve is far from it.",
-        "Look at these columns in pairs, and leave out of predictions and filling what is bent.",
-    )
+def words_of(misfit: Misfit) -> list[tuple[float, Doubt]]:
+    """(z, finding) of everything but margins."""
+    told = []
+    for kind, z in misfit.found:
+        if kind == "zeros":
+            told.append((z, _zeros(misfit)))
+        elif kind == "bent":
+            columns = tuple(sorted({column for test, k in misfit.chosen("bent") for column in test.columns[k]}))
+            words = (
+                "some columns follow others along a curve, not a straight line: correlations tell the straight part"
+                " only, and filled cells and predictions are off where the curve is far from it."
+            )
+            remedy = "Look at these columns in pairs, and leave out of predictions and filling what is bent."
+            told.append((z, Doubt("bent", columns, words, remedy)))
+        elif kind == "groups":
+            told.append((z, _GROUPS))
+        elif kind == "heavy":
+            told.append((z, replace(_HEAVY, remedy=_IF_SKEWED) if misfit.chosen("skewed") else _HEAVY))
+    if misfit.dependent:
+        near = misfit.neighbours
+        words = (
+            f"neighbouring rows are alike (correlation {near.correlation:.2f}): if they are of one day, site or series,"
+            f" standard errors are too small by a factor of about {near.factor:.1f}."
+        )
+        remedy = (
+            "Take errors with stderr='jackknife' and groups= of the days, sites or stretches of time that rows belong"
+            " to."
+        )
+        told.append((near.z, Doubt("dependent rows", (), words, remedy)))
+    return told
 
 
 def _zeros(misfit: Misfit) -> Doubt:
     tests = misfit.chosen("zeros")
     single = sorted((test.columns[k][0], float(test.size[k])) for test, k in tests if len(test.columns[k]) == 1)
-    pooled = [(test, k) for test, k in tests if len(test.columns[k]) > 1]
-    strongest, at = (pooled or tests)[0]
+    strongest, at = next((each for each in tests if len(each[0].columns[each[1]]) > 1), tests[0])
     share, error = 100.0 * strongest.size[at], 100.0 * strongest.error[at]
-    columns = tuple(column for column, _ in single) or tuple(strongest.columns[at])
     return Doubt(
         "zeros for another reason",
-        columns,
+        tuple(column for column, _ in single) or tuple(strongest.columns[at]),
         f"more cells are at their limit than the rest of their rows and the other cells allow: roughly {share:.0f} %"
         f" +- {error:.0f} % of the cells are there for another reason, and means come out too low.",
         "If they are failures or true absences that you can tell from the others, mark them as missing (NaN).",
-        tuple(size for _, size in single) if single else (),
+        tuple(size for _, size in single),
     )
 
 
@@ -420,14 +397,13 @@ def _list_of(d: int) -> tuple[NDArray[np.str_], list[tuple[int, ...]]]:
     """Kinds and columns of the tests of d columns, in the order of :func:`numbers_of`."""
     every = tuple(range(d))
     single: list[tuple[int, ...]] = [(j,) for j in range(d)]
-    pairs = [(i, j) for i in range(d) for j in range(d) if i != j]
     and_sum = [*single, every] if d > 1 else single
     parts: list[tuple[str, list[tuple[int, ...]]]] = [
         ("far", [every]),
         ("tails", and_sum),
         ("axis", [every] * d),
         ("lopsided", [every] * d),
-        ("bent", [*pairs]),
+        ("bent", list(permutations(range(d), 2))),
         ("zeros", and_sum),
         ("skewed", and_sum),
     ]
@@ -459,7 +435,14 @@ def numbers_of(u: FloatArray, beyond: Marks, r: FloatArray) -> tuple[FloatArray,
     tails, w = np.log1p(own / _HEAVY_DEGREES), np.clip(e @ axes, -_FARTHEST, _FARTHEST)
     first, second = np.nonzero(~np.eye(d, dtype=bool))
     unexplained = np.clip(residual / np.sqrt(np.diagonal(q)), -_FARTHEST, _FARTHEST)
-    zeros, skewed = _of_cells(u, beyond, cavities)
+    # Of every cell, 0 where it is missing.
+    cut, side, known = beyond != 0, beyond.astype(np.float64), ~np.isnan(u)
+    x = np.where(known, u, 0.0)
+    p = ndtr(np.where(cut, side * (cavities[0] - x), 0.0) / np.sqrt(np.maximum(cavities[1], 1e-12)))
+    zeros = np.where(cut, 1.0 / np.maximum(p, _LEAST) - 1.0, -1.0) * known
+    near = np.clip(x, -_FARTHEST, _FARTHEST)
+    edge = np.exp(-0.5 * near**2) / np.sqrt(2.0 * np.pi) / np.maximum(ndtr(-side * near), 1e-6)
+    skewed = np.where(cut, side * edge * (near**2 - 1.0), near * (near * near - 3.0)) * known
     g = [
         np.log1p(along.sum(axis=1) / _HEAVY_DEGREES)[:, None],
         _and_sum(tails),
@@ -470,19 +453,6 @@ def numbers_of(u: FloatArray, beyond: Marks, r: FloatArray) -> tuple[FloatArray,
         _and_sum(skewed),
     ]
     return np.column_stack(g), scores, e
-
-
-def _of_cells(u: FloatArray, beyond: Marks, cavities: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The numbers "zeros" and "skewed" of every cell; 0 where it is missing."""
-    cut, side, known = beyond != 0, beyond.astype(np.float64), ~np.isnan(u)
-    x = np.where(known, u, 0.0)
-    centre, variance = cavities
-    p = ndtr(np.where(cut, side * (centre - x), 0.0) / np.sqrt(np.maximum(variance, 1e-12)))
-    zeros = np.where(cut, 1.0 / np.maximum(p, _LEAST) - 1.0, -1.0)
-    near = np.clip(x, -_FARTHEST, _FARTHEST)
-    edge = np.exp(-0.5 * near**2) / np.sqrt(2.0 * np.pi) / np.maximum(ndtr(-side * near), 1e-6)
-    skewed = np.where(cut, side * edge * (near**2 - 1.0), near * (near * near - 3.0))
-    return zeros * known, skewed * known
 
 
 def _and_sum(columns: FloatArray) -> FloatArray:

@@ -22,6 +22,7 @@ from unrelu.passes.tiles import row_keys
 from unrelu.posterior.cells import marks_of
 
 _RUN = 32
+_PER_ROW = ("rows", "values", "beyond", "weights")
 _MOST_ROWS = 4096
 _FARTHEST = 4.0
 _MOST_LAGS = 15
@@ -42,19 +43,13 @@ class Look:
     cut: bool = False
 
     def merge(self, other: Self) -> Self:
-        both = type(self)(
-            np.concatenate([self.rows, other.rows]),
-            np.concatenate([self.values, other.values]),
-            np.concatenate([self.beyond, other.beyond]),
-            np.concatenate([self.weights, other.weights]),
-        )
-        return both.of_rows(_kept(both.rows // _RUN))
+        both: dict[str, Any] = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _PER_ROW}
+        return replace(self, **both).of_rows(_kept(both["rows"] // _RUN))
 
     def of_rows(self, chosen: Any) -> Self:
         """Some of the rows."""
-        return type(self)(
-            self.rows[chosen], self.values[chosen], self.beyond[chosen], self.weights[chosen], cut=self.cut
-        )
+        own: dict[str, Any] = {name: getattr(self, name)[chosen] for name in _PER_ROW}
+        return replace(self, **own)
 
     def trimmed(self, genuine: BoolArray, cells: bool = False) -> Self:
         """The genuine rows alone; ``cells``: some of theirs were taken away as well."""
@@ -77,10 +72,6 @@ class LookQuestion:
 
     floor: tuple[float, ...]
 
-    @classmethod
-    def under(cls, assumptions: Assumptions) -> Self:
-        return cls(assumptions.censoring)
-
     def __call__(self, block: Block) -> Look:
         rows = np.arange(block.first_row, block.first_row + rows_in(block), dtype=np.int64)
         kept = _kept(rows // _RUN)
@@ -94,7 +85,7 @@ class LookQuestion:
 def look_at(evidence: Evidence, assumptions: Assumptions) -> Look | None:
     """Some of the rows behind the evidence; None where only a record is."""
     try:
-        return evidence.collect(LookQuestion.under(assumptions))
+        return evidence.collect(LookQuestion(assumptions.censoring))
     except LookupError:
         return None
 

@@ -72,6 +72,7 @@ class FloorEstimator(BaseEstimator):
     _answers_on: Place | None = None  # the same, where scikit-learn's ``array_api_dispatch`` was set
 
     _derived: ClassVar[tuple[str, ...]] = ()  # attributes that are made from what files hold
+    _why_missing: ClassVar[Mapping[str, str]] = {}  # of those that not every fit gives
 
     if not TYPE_CHECKING:  # names that are not there are errors for type checkers
 
@@ -82,7 +83,8 @@ class FloorEstimator(BaseEstimator):
                 self._solve(name)
                 if name in self.__dict__:
                     return self.__dict__[name]
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            nothing = f"{type(self).__name__!r} object has no attribute {name!r}"
+            raise AttributeError(self._why_missing.get(name, nothing))
 
     def _solve(self, name: str) -> None:
         """Set an attribute that is made from what was learned, and others with it."""
@@ -157,22 +159,28 @@ class FloorEstimator(BaseEstimator):
         *,
         reset: bool,
         smallest: int = 2,
-        part: bool = False,
         by_cell: bool = False,
+        part: bool = False,
         outliers: str = "none",
         labels: RowLabels | None = None,
         long: bool = False,
     ) -> Samples:
         """The rows of a table as the user has them; its columns are learned (``reset``) or checked.
 
-        ``part``: of the rows to be learned from. ``by_cell``: whoever reads them heeds ``Block.beyond``, so that single
-        cells may have limits. ``outliers``: as :func:`unrelu.estimators.margins.learn_shapes` has it. ``labels`` and
-        ``long``: as :class:`unrelu.tables.groups.LabelledRows` has them.
+        ``by_cell``: whoever reads them heeds ``Block.beyond``, so that single cells may have limits. ``part`` and
+        ``outliers``: as :meth:`_learn_columns` has them. ``labels`` and ``long``: as
+        :class:`unrelu.tables.groups.LabelledRows` has them.
         """
-        known = None if reset else self._columns
-        rows = read(X, self, known, smallest=smallest, sparse=self._takes_sparse)
+        rows = read(X, self, None if reset else self._columns, smallest=smallest, sparse=self._takes_sparse)
         check_cell_limits(rows, by_cell, self.floor_tolerance, InvalidDataError)
-        self._found_at(rows, reset)
+        if reset:
+            self.__dict__.pop("_place", None)
+            self.__dict__.pop("_answers_on", None)
+        if rows.place is not None:
+            self._place = rows.place
+            config: dict[str, Any] = sklearn.get_config()  # type: ignore[attr-defined]
+            if config["array_api_dispatch"]:
+                self._answers_on = rows.place
         samples: Samples = rows if sample_weight is None else with_weights(rows, sample_weight)
         if self._takes_cells and is_by_cell(self.floor, self.ceiling):
             samples = with_cell_limits(samples, self.floor, self.ceiling, tell=reset)
@@ -183,10 +191,9 @@ class FloorEstimator(BaseEstimator):
             self._learn_columns(samples, part, outliers)
         return samples
 
-    def _rows(self, X: Any, sample_weight: Any = None, *, by_cell: bool = False) -> Samples:
+    def _rows(self, X: Any, by_cell: bool = False) -> Samples:
         """The rows of a later table, as learners want them."""
-        samples = self._table(X, sample_weight, reset=False, smallest=1, by_cell=by_cell)
-        return prepared(samples, self._columns)
+        return prepared(self._table(X, reset=False, smallest=1, by_cell=by_cell), self._columns)
 
     def _turned_rows(self, X: Any, by_cell: bool = False) -> tuple[Samples, Assumptions]:
         """The same in the user's units, columns with a ceiling upside down, and what is assumed of such rows."""
@@ -207,38 +214,35 @@ class FloorEstimator(BaseEstimator):
             self._learn_columns(rows)
         return screened_floats(rows, self._columns)
 
-    def _found_at(self, rows: Rows, reset: bool) -> None:
-        """Remember the device of the rows, where they are on one."""
-        if reset:
-            for name in ("_place", "_answers_on"):
-                self.__dict__.pop(name, None)
-        if rows.place is not None:
-            self._place = rows.place
-            config: dict[str, Any] = sklearn.get_config()  # type: ignore[attr-defined]
-            if config["array_api_dispatch"]:
-                self._answers_on = rows.place
-
     # --- columns ----------------------------------------------------------------------------------
 
     def _learn_columns(self, samples: Samples, part: bool = False, outliers: str = "none") -> None:
-        """Find out what the columns of a table are like."""
-        who = None if self._has_ceilings else type(self).__name__
-        given = (self.floor, self.ceiling, self.floor_tolerance, self._watch)
-        plain = learn_columns(samples, *given, who=who, cells=self._takes_cells, exact=part)
-        columns = self._with_shapes(samples, plain, part, outliers)
+        """Find out what the columns of a table are like.
+
+        ``part``: of the rows to be learned from. ``outliers``: as :func:`unrelu.estimators.margins.learn_shapes` has
+        it.
+        """
+        self._columns = learn_columns(
+            samples,
+            self.floor,
+            self.ceiling,
+            self.floor_tolerance,
+            self._watch,
+            who=None if self._has_ceilings else type(self).__name__,
+            cells=self._takes_cells,
+            exact=part,
+        )
+        if not (isinstance(shape := self._wanted_shape(), str) and shape == "normal"):
+            self._columns = self._with_shapes(samples, self._columns, part, outliers)
         if not self._has_ceilings:
-            refuse_none(columns.floor, columns.names)
-        self._columns = columns
+            refuse_none(self._columns.floor, self._columns.names)
 
     def _with_shapes(self, samples: Samples, columns: Columns, part: bool = False, outliers: str = "none") -> Columns:
         """The columns with their shapes, from a look at the rows."""
-        shape = self._wanted_shape()
-        if isinstance(shape, str) and shape == "normal":
-            return replace(columns, shapes=None)
         from unrelu.estimators.margins import learn_shapes  # normal columns need not wait for it
 
         return learn_shapes(
-            shape,
+            self._wanted_shape(),
             samples,
             columns,
             self._watch,
@@ -261,23 +265,23 @@ class FloorEstimator(BaseEstimator):
         return self._assumed(self._columns)
 
     def _names(self) -> tuple[str, ...] | None:
-        names = getattr(self, "feature_names_in_", None)
+        names = vars(self).get("feature_names_in_")
         return None if names is None else tuple(names.tolist())
 
     # --- learning and answering -------------------------------------------------------------------
 
-    def _learn_by(self, method: Method, samples: Samples, seed: int) -> Any:
+    def _learn_by(self, method: Method, samples: Samples, evidence: SampleEvidence, seed: int) -> Any:
         """What a method learns of rows; where it leaves out rows or cells, by the shapes that the others have."""
+        requests: list[Any] = []
+        if expects_outliers(method):
+            requests = shape_requests(self._wanted_shape(), samples.n_features, self._columns.names)
+        if not any(isinstance(each, str) and each in ("power", "free", "auto") for each in requests):
+            return method.learn(evidence, self._assumptions(), seed, self._watch)
+        from unrelu.estimators.margins import Reshaping
 
         def learn(rows: Samples, columns: Columns) -> Any:
             evidence = SampleEvidence(rows, engine_for(rows, self._watch))
             return method.learn(evidence, self._assumed(columns), seed, self._watch)
-
-        requests = shape_requests(self._wanted_shape(), samples.n_features, self._columns.names)
-        learned_shapes = any(isinstance(each, str) and each in ("power", "free", "auto") for each in requests)
-        if not (learned_shapes and expects_outliers(method)):
-            return learn(prepared(samples, self._columns, screened=True), self._columns)
-        from unrelu.estimators.margins import Reshaping
 
         def reshape(rows: Samples, columns: Columns) -> Columns:
             return self._with_shapes(rows, columns, outliers="out")
@@ -294,8 +298,14 @@ class FloorEstimator(BaseEstimator):
         """A report with the limits in the user's units."""
         return report if self._columns.shapes is None else replace(report, **self._columns.plain.limits)
 
+    def _asked(self, X: Any, score: Callable[..., FloatArray]) -> FloatArray:
+        """Numbers of every row, from those of latent rows."""
+        from unrelu.posterior.scores import scored_rows
+
+        return scored_rows(self._rows(X), score, self._assumptions(), self._watch)
+
     def _log_densities(
-        self, X: Any, density: Callable[..., FloatArray], laws: Sequence[RectifiedGaussian] = (), by_cell: bool = False
+        self, X: Any, density: Callable[..., FloatArray], laws: Sequence[RectifiedGaussian], by_cell: bool = False
     ) -> FloatArray:
         """Of every row, in the user's units, from that of latent rows (and marks); names those without a chance."""
         from unrelu.posterior.scores import SMALLEST_LOG_DENSITY, scored_rows
@@ -330,6 +340,43 @@ class FloorEstimator(BaseEstimator):
             positive = True
         tags.input_tags.positive_only = positive
         return tags
+
+
+class ScoresByDensity:
+    """Scores of a whole table by the log densities of its rows."""
+
+    n_parameters_: int
+    score_samples: Callable[[Any], FloatArray]
+
+    def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
+        """Mean log density of the rows.
+
+        >>> import unrelu
+        >>> truth = unrelu.synthetic.random_model(3, random_state=0)
+        >>> learner = unrelu.RectifiedGaussianLearner().fit(truth.sample(2000, random_state=1))
+        >>> fresh = truth.sample(1000, random_state=2)
+        >>> learner.score(fresh) > learner.score(fresh[:, ::-1])
+        True
+        """
+        return float(np.mean(self.score_samples(X)))
+
+    def bic(self, X: Table) -> float:
+        """Bayes's information criterion of the model on X, as scikit-learn has it: lower is better.
+
+        >>> import numpy as np
+        >>> import unrelu
+        >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
+        >>> X = np.vstack([X, X[:400] + 3.0])
+        >>> one, two = (unrelu.RectifiedGaussianMixture(k, random_state=0).fit(X) for k in (1, 2))
+        >>> two.bic(X) < one.bic(X)
+        True
+        """
+        densities = self.score_samples(X)
+        return float(-2.0 * densities.sum() + self.n_parameters_ * np.log(len(densities)))
+
+    def aic(self, X: Table) -> float:
+        """Akaike's information criterion of the model on X, as scikit-learn has it: lower is better."""
+        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self.n_parameters_)
 
 
 def seed_from(random_state: Any) -> int:

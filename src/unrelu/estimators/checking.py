@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, TypeAlias
@@ -19,7 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.base import clone
 
-from unrelu.checks.fit_check import Columns, Fit, FitCheck, Remedy, Simulations, check_fit, sampled_rows
+from unrelu.checks.fit_check import Columns, FitCheck, Remedy, Simulations, check_fit, sampled_rows
 from unrelu.checks.fit_check import Rows as SampledRows
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Step, Watch, unwatched
 from unrelu.errors import HeavyTailsWarning, InvalidDataError, ManyBadCellsWarning, UnreluError
@@ -30,6 +30,7 @@ from unrelu.fit.one_pass import learn_record
 from unrelu.methods import Auto, FullLikelihood, OnePass, Robust, RobustCells, method_named
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.pair_moments import PairMomentsQuestion
+from unrelu.shapes import Shapes
 from unrelu.tables.prepared import prepared
 from unrelu.validation import counted
 
@@ -43,6 +44,8 @@ _FARTHEST = 20.0  # log density by which one row may speak
 _CLEAR, _LEAST = 2.5, 5.0  # standard errors of a gain, and log density of all rows, from which it counts
 _NEARLY = 0.9  # of the largest gain
 _TAILS = "the rows have heavy tails and no outliers"
+
+_CELLS, _GROUPS, _ROWS = "shapes and cells", "groups", "rows"  # stages in which remedies are tried
 
 Recheck: TypeAlias = Callable[[Any], FitCheck]
 
@@ -60,10 +63,8 @@ def check_learner(
     """
     simulations = Simulations(**wanted)
     rows = sampled_rows(samples, assumptions, simulations.seed, watch)
-    limits = {name: list(levels) for name, levels in assumptions.limits.items()}
-    shapes = learner.shapes_
-    kinds: dict[str, Any] = {"shape": "normal" if shapes is None else [shape.kind for shape in shapes]}
-    fitting: Any = clone(learner).set_params(stderr="model", **limits, **kinds)
+    limits: dict[str, Any] = {name: list(levels) for name, levels in assumptions.limits.items()}
+    fitting: Any = clone(learner).set_params(stderr="model", shape=_kinds(learner.shapes_), **limits)
     method = method_named(learner.method)
     if isinstance(method, Auto) and learner.report_.method == "one_pass":
         fitting.set_params(method="one_pass")
@@ -74,22 +75,20 @@ def check_learner(
     if found.fits:
         return found
     few = replace(simulations, number=min(simulations.number, max(_SIMULATIONS, math.ceil(1.0 / simulations.level))))
-    tried = tried_remedies(
-        fitting, rows.values, found, lambda other: _checked(_with_learned_shapes(other, rows), rows, few, watch), watch
-    )
-    return replace(found, tried=tried)
+
+    def recheck(other: Any) -> FitCheck:
+        """By few tables; each column has the shape that it gets, as in a check of a learner: what is chosen is kept."""
+        if other.shape == "auto":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                other.set_params(shape=_kinds(clone(other).fit(rows.values).shapes_))
+        return _checked(other, rows, few, watch)
+
+    return replace(found, tried=tried_remedies(fitting, rows.values, found, recheck, watch))
 
 
-def _with_learned_shapes(learner: Any, rows: SampledRows) -> Any:
-    """Each column with the shape that it gets, as in a check of a learner: what is chosen is kept."""
-    if learner.shape != "auto":
-        return learner
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        shapes = clone(learner).fit(rows.values).shapes_
-    kinds = "normal" if shapes is None else [shape.kind for shape in shapes]
-    shaped: Any = learner.set_params(shape=kinds)
-    return shaped
+def _kinds(shapes: Shapes | None) -> Any:
+    return "normal" if shapes is None else [shape.kind for shape in shapes]
 
 
 def _checked(fitting: Any, rows: SampledRows, simulations: Simulations, watch: Watch) -> FitCheck:
@@ -104,29 +103,20 @@ def _checked(fitting: Any, rows: SampledRows, simulations: Simulations, watch: W
             rows = replace(rows, values=np.where(fitted.cell_weights_ >= _GENUINE, rows.values, np.nan))
         rows = replace(rows, values=rows.values[genuine], n_outliers=int(np.count_nonzero(~genuine)))
         fitting = clone(fitting).set_params(method="one_pass")
-    per_column = [name for name in ("floor", "ceiling", "shape") if isinstance(getattr(fitting, name), list)]
-    return check_fit(rows, _fit_by(fitting, rows, per_column), simulations, watch)
+    given, quick = rows.assumptions, isinstance(method_named(fitting.method), OnePass)
 
-
-def _fit_by(learner: Any, rows: SampledRows, per_column: list[str]) -> Fit:
-    """How the table and the simulated ones are learned; of normal columns in one pass, without what nobody asks for."""
-    given = rows.assumptions
-
-    def wholly(values: FloatArray, at: Columns) -> RectifiedGaussian:
-        own: dict[str, Any] = {name: [getattr(learner, name)[j] for j in at] for name in per_column}
-        rank = None if learner.n_components is None else min(learner.n_components, len(at))
-        law: RectifiedGaussian = clone(learner).set_params(**own, n_components=rank).fit(values).distribution_
-        return law
-
-    def quickly(values: FloatArray, at: Columns) -> RectifiedGaussian:
+    def fit(values: FloatArray, at: Columns) -> RectifiedGaussian:
+        """As the table is learned; of normal columns in one pass, without what nobody asks for."""
+        if not quick or isinstance(fitting.shape, list):
+            law: RectifiedGaussian = _of_columns(fitting, at).fit(values).distribution_
+            return law
         floor, mirrored = (tuple(np.asarray(each)[at].tolist()) for each in (given.floor, rows.sign < 0.0))
-        rank = min(int(learner.n_components), len(at)) if isinstance(learner.n_components, Integral) else None
+        rank = min(int(fitting.n_components), len(at)) if isinstance(fitting.n_components, Integral) else None
         own = replace(given, floor=floor, mirrored=mirrored, n_components=rank)
         record = PairMomentsQuestion.under(own, shapes=False)(Block(values * rows.sign[at]))
         return learn_record(record, own).distribution.reflected(np.array(mirrored))
 
-    quick = isinstance(method_named(learner.method), OnePass) and "shape" not in per_column
-    return quickly if quick else wholly
+    return check_fit(rows, fit, simulations, watch)
 
 
 def check_model(
@@ -202,74 +192,65 @@ def tried_remedies(
     order, judged = np.random.default_rng(0).permutation(len(values)), dict[_Trial, Remedy]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for stage, rows, cells in zip((_of_cells, _of_groups, _of_rows), _MOST_ROWS, _MOST_CELLS, strict=True):
+        for stage, rows, cells in zip((_CELLS, _GROUPS, _ROWS), _MOST_ROWS, _MOST_CELLS, strict=True):
             table = values[order[: min(rows, cells // len(kept))]][:, kept]
             try:
                 base = _crossed(lambda x: _of_columns(learner, kept).fit(x), table)[0]
             except UnreluError:  # halves of the rows are too few
                 break
             trials = []
-            for trial in stage(learner, found, kept):
+            for trial in trials_of(stage, learner, found, kept):
                 watch(Step("Trying remedies", words=trial.name))
                 trials.append(_run(trial, learner, kept, table, base))
-            judged = _unless_tails(_judged(trials, judged, learner, found, recheck))
-            if any(_is_enough(*each, stage is _of_cells) for each in judged.items()):
+            judged = _judged(trials, judged, learner, found, recheck)
+            # Where heavy tails make rows likelier than shapes do, shapes only bend columns to them: rows depend
+            # otherwise.
+            tails = max((remedy.gain for remedy in judged.values() if remedy.note == _TAILS), default=-np.inf)
+            for trial, remedy in judged.items():
+                bent = "shape" in trial.options and (trial.free or not remedy.fits)
+                if remedy.helps and remedy.gain < tails and bent:
+                    judged[trial] = replace(remedy, helps=False, fits=False, note=_TAILS)
+            # Groups tell whether free shapes only bend columns to the tails of rows.
+            enough = (
+                remedy.helps if trial.groups else remedy.fits and not (stage == _CELLS and trial.free)
+                for trial, remedy in judged.items()
+            )
+            if any(enough):
                 break
     return tuple(sorted(judged.values(), key=lambda remedy: (-remedy.helps, -remedy.fits, -remedy.gain)))
 
 
-def _is_enough(trial: _Trial, remedy: Remedy, first: bool) -> bool:
-    """Whether nothing else need be tried; groups tell whether free shapes only bend columns to the tails of rows."""
-    return remedy.helps if trial.groups else remedy.fits and not (first and trial.free)
-
-
-def _unless_tails(judged: dict[_Trial, Remedy]) -> dict[_Trial, Remedy]:
-    """Where heavy tails make rows likelier than shapes do, shapes only bend columns to them: rows depend otherwise."""
-    tails = max((remedy.gain for remedy in judged.values() if remedy.note == _TAILS), default=-np.inf)
-    return {
-        trial: replace(remedy, helps=False, fits=False, note=_TAILS)
-        if remedy.helps and remedy.gain < tails and "shape" in trial.options and (trial.free or not remedy.fits)
-        else remedy
-        for trial, remedy in judged.items()
-    }
-
-
-def _of_cells(learner: Any, found: FitCheck, kept: list[int]) -> Iterator[_Trial]:
-    """Shapes, components and bad cells, as far as they are not in force."""
-    failing = {*found.misfits[0]}
-    if failing:
-        yield _Trial("shape='auto'", {"shape": "auto"})
+def trials_of(stage: str, learner: Any, found: FitCheck, kept: list[int]) -> list[_Trial]:
+    """Shapes, components and bad cells; then groups of rows; then outlier rows, or none. What is in force is left."""
+    method, few = method_named(learner.method), len(kept) <= _MOST_COLUMNS
+    trials = []
+    if stage == _CELLS:
+        failing = {*found.misfits[0]}
+        if failing:
+            trials.append(_Trial("shape='auto'", {"shape": "auto"}))
         if any(found.shapes[j] != "free" for j in failing):
             free = ["free" if j in failing else shape for j, shape in enumerate(found.shapes)]
-            every = len(failing) == len(kept)
-            yield _Trial(f"shape='free'{'' if every else ' for these columns'}", {"shape": free})
-    if learner.n_components is not None:
-        yield _Trial("A model without n_components", {"n_components": None})
-    if len(kept) <= _MOST_COLUMNS and not isinstance(method_named(learner.method), RobustCells):
-        yield _Trial("method='robust_cells'", {"method": "robust_cells"})
+            where = "" if len(failing) == len(kept) else " for these columns"
+            trials.append(_Trial(f"shape='free'{where}", {"shape": free}))
+        if learner.n_components is not None:
+            trials.append(_Trial("A model without n_components", {"n_components": None}))
+        if few and not isinstance(method, RobustCells):
+            trials.append(_Trial("method='robust_cells'", {"method": "robust_cells"}))
+    if stage == _GROUPS and few:
+        trials.append(_Trial("RectifiedGaussianMixture(2)", groups=2))
+    if stage == _ROWS and isinstance(method, Robust | RobustCells):
+        trials.append(_Trial("method='one_pass'", {"method": "one_pass"}))
+    if stage == _ROWS and few and not isinstance(method, Robust):
+        trials.append(_Trial("method='robust'", {"method": "robust"}))
+    return trials
 
 
-def _of_groups(learner: Any, found: FitCheck, kept: list[int]) -> Iterator[_Trial]:  # noqa: ARG001
-    """Two groups of rows."""
-    if len(kept) <= _MOST_COLUMNS:
-        yield _Trial("RectifiedGaussianMixture(2)", groups=2)
-
-
-def _of_rows(learner: Any, found: FitCheck, kept: list[int]) -> Iterator[_Trial]:  # noqa: ARG001
-    """Outlier rows, or none of them, whichever is not in force."""
-    method = method_named(learner.method)
-    if isinstance(method, Robust | RobustCells):
-        yield _Trial("method='one_pass'", {"method": "one_pass"})
-    if len(kept) <= _MOST_COLUMNS and not isinstance(method, Robust):
-        yield _Trial("method='robust'", {"method": "robust"})
-
-
-def _of_columns(learner: Any, kept: list[int], **options: Any) -> Any:
+def _of_columns(learner: Any, kept: Sequence[int] | Columns, **options: Any) -> Any:
     """The learner of some of the columns, with other options."""
     every = {**{name: getattr(learner, name) for name in ("floor", "ceiling", "shape")}, **options}
     own = {name: [each[j] for j in kept] if isinstance(each, list) else each for name, each in every.items()}
     rank = own.get("n_components", learner.n_components)
-    own["n_components"] = min(rank, len(kept)) if isinstance(rank, int) else rank
+    own["n_components"] = min(rank, len(kept)) if isinstance(rank, Integral) else rank
     fitting: Any = clone(learner).set_params(**own)
     return fitting
 
@@ -278,8 +259,11 @@ def _crossed(fit: Callable[[FloatArray], Any], table: FloatArray) -> tuple[Float
     """Log densities of rows by the fit to the other half, and both fits."""
     middle = len(table) // 2
     fits = [fit(half) for half in (table[middle:], table[:middle])]
-    parts = (table[:middle], table[middle:])
-    return np.concatenate([_densities(each, part) for each, part in zip(fits, parts, strict=True)]), fits
+    found = []
+    for fitted, part in zip(fits, (table[:middle], table[middle:]), strict=True):
+        groups = isinstance(fitted, RectifiedGaussianMixture)
+        found.append(fitted.score_samples(part) if groups else fitted.densities_with_outliers(part))
+    return np.concatenate(found), fits
 
 
 def _run(trial: _Trial, learner: Any, kept: list[int], table: FloatArray, base: FloatArray) -> _Trial:
@@ -296,25 +280,19 @@ def _run(trial: _Trial, learner: Any, kept: list[int], table: FloatArray, base: 
             densities, fits = _crossed(fit, table)
     except UnreluError:  # not for this table: it cannot be advised either
         return trial
-    kinds, free = _kinds_in_force(learner, kept), False
+    free = False
     if "shape" in trial.options:
-        if all(_kinds(each) == kinds for each in fits):
+        shapes = [each.distribution_.shapes for each in fits]
+        kinds = [["normal"] * len(kept) if each is None else [shape.kind for shape in each] for each in shapes]
+        in_force = [learner.shape[j] for j in kept] if isinstance(learner.shape, list) else ["normal"] * len(kept)
+        if all(each == in_force for each in kinds):
             return trial  # nothing else than what is in force
-        free = any("free" in _kinds(each) for each in fits)
-    refused = _refused(fits, [each.category for each in noted])
+        free = any("free" in each for each in kinds)
+    refused = why_refused(fits, [each.category for each in noted])
     return replace(trial, gains=np.clip(densities - base, -_FARTHEST, _FARTHEST), refused=refused, free=free)
 
 
-def _kinds(fitted: Any) -> list[str]:
-    shapes = fitted.distribution_.shapes
-    return ["normal"] * fitted.n_features_in_ if shapes is None else [shape.kind for shape in shapes]
-
-
-def _kinds_in_force(learner: Any, kept: list[int]) -> list[str]:
-    return [learner.shape[j] for j in kept] if isinstance(learner.shape, list) else ["normal"] * len(kept)
-
-
-def _refused(fits: Iterable[Any], warned: list[type[Warning]]) -> str:
+def why_refused(fits: Iterable[Any], warned: list[type[Warning]]) -> str:
     """Why fits are no remedy, whatever rows they make likelier."""
     if HeavyTailsWarning in warned:
         return _TAILS
@@ -322,25 +300,17 @@ def _refused(fits: Iterable[Any], warned: list[type[Warning]]) -> str:
         return "more than a third of a column would be bad"
     for fitted in fits:
         if isinstance(fitted, RectifiedGaussianMixture):
-            if not _apart(*(law.latent for law in fitted.distributions_[:2])):
+            # Groups differ in means or correlations; where they differ in width alone, it is heavy tails.
+            one, other = (law.latent for law in fitted.distributions_[:2])
+            spread = np.hypot(one.row_norms, other.row_norms)
+            means = np.abs(one.bias - other.bias) / np.where(spread > 0.0, spread, 1.0)
+            if means.max() <= _APART and np.abs(one.correlation - other.correlation).max() <= _UNLIKE:
                 return _TAILS
             if fitted.weights_.min() < _MOST_OUTLIERS:
                 return "one of two groups is so small that its rows may be outliers"
         elif (share := getattr(fitted.report_, "share_downweighted", 0.0)) > _MOST_OUTLIERS:
             return f"method={fitted.method!r} leaves out {share:.0%} of the rows, a group rather than outliers"
     return ""
-
-
-def _apart(one: RectifiedGaussian, other: RectifiedGaussian) -> bool:
-    """Whether groups differ in means or correlations; where they differ in width alone, it is heavy tails."""
-    spread = np.hypot(one.row_norms, other.row_norms)
-    means = np.abs(one.bias - other.bias) / np.where(spread > 0.0, spread, 1.0)
-    return bool(means.max() > _APART or np.abs(one.correlation - other.correlation).max() > _UNLIKE)
-
-
-def _densities(fitted: Any, values: FloatArray) -> FloatArray:
-    groups = isinstance(fitted, RectifiedGaussianMixture)
-    return np.asarray(fitted.score_samples(values) if groups else fitted.densities_with_outliers(values))
 
 
 def _judged(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unrelu import registry
 from unrelu.contracts import FloatArray, LearningReport, Marks
-from unrelu.estimators.base import FloorEstimator, Table
+from unrelu.estimators.base import FloorEstimator, ScoresByDensity, Table
 from unrelu.fit.jackknife import intervals
 from unrelu.fit.one_pass import Learned
 from unrelu.model import RectifiedGaussian
@@ -41,11 +42,11 @@ def every_learned() -> Any:
     return Learned | RobustLearned | CellsLearned
 
 
-class FittedModel(FloorEstimator):
+class FittedModel(ScoresByDensity, FloorEstimator):
     """The learner, and what holds one: the attributes and methods that speak of the learned model.
 
-    Attributes are set once, when a fit is done (``_publish``); what was learned in parts is solved when one is first
-    asked for. Matrices that take work are made when they are first asked for, and kept.
+    Attributes are set once, when a fit is done; what was learned in parts or is read from a file is solved when one is
+    first asked for. Matrices that take work are made when they are first asked for, and kept.
     """
 
     _has_ceilings = True
@@ -71,51 +72,43 @@ class FittedModel(FloorEstimator):
         """Set the attributes that speak of a model in the user's units, and of its fit, if there was one."""
         self._forget()
         self.distribution_, self.shapes_ = model, self._columns.shapes
-        self.floor_, self.ceiling_ = model.floor, model.ceiling
-        handed = self._handed_out
+        self.floor_, self.ceiling_, handed = model.floor, model.ceiling, self._handed_out
         self.bias_, self.covariance_, self.row_norms_ = map(handed, (model.bias, model.covariance, model.row_norms))
         if learned is None:
             return
         self.report_: LearningReport = self._told(learned.report)
         self.bias_stderr_, self.row_norms_stderr_ = handed(learned.rows.bias_stderr), handed(learned.rows.scale_stderr)
         self.correlation_stderr_ = handed(learned.pairs.stderr)
-        robust: Any = learned
-        if getattr(robust, "row_weights", None) is not None:
-            self.row_weights_: FloatArray = robust.row_weights
-        if getattr(robust, "cell_weights", None) is not None:
-            self.cell_weights_: NDArray[np.float32] = robust.cell_weights
-
-    def published(self) -> dict[str, Any]:
-        """The attributes that have been made, by name."""
-        return {name: each for name, each in vars(self).items() if name in self._derived}
+        if (row_weights := getattr(learned, "row_weights", None)) is not None:
+            self.row_weights_: FloatArray = row_weights
+        if (cell_weights := getattr(learned, "cell_weights", None)) is not None:
+            self.cell_weights_: NDArray[np.float32] = cell_weights
 
     def _handed_out(self, array: FloatArray) -> Any:
         return array if self._answers_on is None else self._answers_on.array(array)
 
+    @cached_property
+    def correlation_(self) -> Any:
+        return self._handed_out(self.distribution_.correlation)
+
+    @cached_property
+    def scoring_covariance_(self) -> Any:
+        return self._handed_out(self.distribution_.scoring.covariance)
+
     def _solve(self, name: str) -> None:
         """Publish what was learned, if that has not been done; a name that there will not be is an AttributeError."""
         learned = self._result()
-        if "distribution_" not in self.__dict__:
+        if "distribution_" not in vars(self):
             self._publish(self._in_user_units(learned.distribution), learned)
-        self._make(name)
-        if name in self.__dict__:
-            return
-        if name == "row_weights_":
+        if name == "row_weights_" and name not in vars(self):
             raise AttributeError(
                 f"Only method='robust' and 'robust_cells' give row_weights_, not {learned.report.method!r}."
             )
-        if name == "cell_weights_":
+        if name == "cell_weights_" and name not in vars(self):
             raise AttributeError(f"Only method='robust_cells' gives cell_weights_, not {learned.report.method!r}.")
 
-    def _make(self, name: str) -> None:
-        """Matrices that take work are made when they are first asked for."""
-        if name == "correlation_":
-            self.correlation_ = self._handed_out(self.distribution_.correlation)
-        if name == "scoring_covariance_":
-            self.scoring_covariance_ = self._handed_out(self.distribution_.scoring.covariance)
-
     @property
-    def n_parameters_(self) -> int:
+    def n_parameters_(self) -> int:  # type: ignore[override]
         """How many numbers were learned: means, covariances (loadings and noise of a factor model), shapes."""
         d, k = int(np.count_nonzero(self.distribution_.row_norms)), getattr(self, "n_components", None)
         k = getattr(getattr(self, "report_", None), "n_components", k)  # where it was found
@@ -151,41 +144,14 @@ class FittedModel(FloorEstimator):
 
         NaN cells are integrated over. A column that is constant in the model adds 0, or -10,000 where a cell differs.
         """
-        law, floor = Density.of(self._law()), np.array(self._assumptions().censoring)
+        model, floor = self._law(), np.array(self._assumptions().censoring)
+        law = Density.of(model)
         law.warn_if_singular()
 
         def density(x: NDArray[Any], beyond: Marks | None = None) -> FloatArray:
             return law.log_density(*marks_of(x, beyond, floor))
 
-        return self._log_densities(X, density, [self._law()], True)
-
-    def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
-        """Mean log density of the rows.
-
-        >>> import unrelu
-        >>> truth = unrelu.synthetic.random_model(3, random_state=0)
-        >>> learner = unrelu.RectifiedGaussianLearner().fit(truth.sample(2000, random_state=1))
-        >>> fresh = truth.sample(1000, random_state=2)
-        >>> learner.score(fresh) > learner.score(fresh[:, ::-1])
-        True
-        """
-        return float(np.mean(self.score_samples(X)))
-
-    def bic(self, X: Table) -> float:
-        """Bayes's information criterion of the model on X, as scikit-learn has it: lower is better.
-
-        >>> import unrelu
-        >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(500, random_state=1)
-        >>> learner = unrelu.RectifiedGaussianLearner().fit(X)
-        >>> learner.aic(X) < learner.bic(X)
-        True
-        """
-        densities = self.score_samples(X)
-        return float(-2.0 * densities.sum() + self.n_parameters_ * np.log(len(densities)))
-
-    def aic(self, X: Table) -> float:
-        """Akaike's information criterion of the model on X, as scikit-learn has it: lower is better."""
-        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self.n_parameters_)
+        return self._log_densities(X, density, [model], by_cell=True)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
         """Draw rows from the learned model."""

@@ -149,11 +149,12 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
         return super()._result()
 
     def _solve(self, name: str) -> None:
-        if self._model is None or name not in self._of_the_model:
-            return super()._solve(name)
-        if "distribution_" not in self.__dict__:
+        if self._model is None:
+            super()._solve(name)
+        elif name in self._of_the_model:
             self._publish(self._model, None)
-        return self._make(name)
+        else:
+            self._result()  # which says why there is none
 
     # --- filling in -------------------------------------------------------------------------------
 

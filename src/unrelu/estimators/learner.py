@@ -19,7 +19,8 @@ from unrelu.contracts import Assumptions, Doubt, FloatArray, Samples
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
 from unrelu.estimators.fitted import FittedModel, every_learned
-from unrelu.estimators.second_look import continued
+from unrelu.estimators.margins import warn_again
+from unrelu.estimators.second_look import better_fit, continued
 from unrelu.fit.jackknife import jackknifed
 from unrelu.fit.one_pass import Learned
 from unrelu.kernels import tells_of_compiling
@@ -181,68 +182,41 @@ class RectifiedGaussianLearner(FittedModel):
         >>> learner.report_.stderr, learner.report_.stderr_degrees
         ('jackknife', 19)
         """
-        self._learned = self._record = self._to_add_to = None
         self._forget()
-        method, X = method_named(self.method), held(X)
+        self._learned = self._record = self._to_add_to = None
+        method, because, X = method_named(self.method), "", held(X)
         outliers = "unknown" if expects_outliers(method) else "none"
         by_cell = bool(getattr(method, "takes_cell_limits", False))
         samples = self._labelled(X, sample_weight, groups, reset=True, by_cell=by_cell, outliers=outliers)
         rows, assumptions = prepared(samples, self._columns, screened=True), self._assumptions()
-        evidence = SampleEvidence(rows, engine_for(rows, self._watch))
-        chosen, because = self._chosen(method, rows, evidence, assumptions)
-        left_open = isinstance(method, Auto) and isinstance(self.shape, str) and self.shape == "auto"
-        if not left_open or self._wants_groups():
-            self._fit_by(chosen, samples, evidence, assumptions)
-            self._tell(chosen_because=because)
-        else:
-            self._fit_and_look_again(chosen, because, samples, evidence, (X, sample_weight))
+        evidence, auto = SampleEvidence(rows, engine_for(rows, self._watch)), isinstance(method, Auto)
+        if isinstance(method, Auto):
+            method, because = self._chosen(method, evidence, assumptions)
+        if not (auto and isinstance(self.shape, str) and self.shape == "auto") or self._wants_groups():
+            self._learn(method, because, samples, evidence, assumptions)
+        else:  # a fit without options does what the doubts about it ask for; its own are then no matter
+            with warnings.catch_warnings(record=True) as noted:
+                warnings.simplefilter("always")
+                self._learn(method, because, samples, evidence, assumptions)
+            better = better_fit(self, self._result().report, X, sample_weight, evidence, assumptions, self._watch)
+            doubts: tuple[Doubt, ...] = ()
+            if better is None:
+                warn_again(noted)
+            else:
+                other, doubts, because = better
+                self._learned, self._record, self._to_add_to = other._learned, other._record, None
+                self._columns = other._columns
+            report = self._result().report
+            hidden = continued(report, self._columns.shapes)
+            warn_of((*doubts, *hidden), self._names())
+            self._tell(chosen_because=because, doubts=(*hidden, *doubts, *report.doubts))
         learned = self._result()
         self._publish(self._in_user_units(learned.distribution), learned)
         return self
 
-    def _fit_and_look_again(
-        self, chosen: Method, because: str, samples: Samples, evidence: SampleEvidence, table: tuple[Any, Any]
-    ) -> None:
-        """A fit without options does what the doubts about it ask for; its own are then no matter."""
-        from unrelu.estimators.margins import warn_again  # other fits need not wait for these
-        from unrelu.estimators.second_look import better_fit
-
-        assumptions = self._assumptions()
-        with warnings.catch_warnings(record=True) as noted:
-            warnings.simplefilter("always")
-            self._fit_by(chosen, samples, evidence, assumptions)
-        self._tell(chosen_because=because)
-        found = None
-        if Auto().looks_twice(evidence.samples, assumptions):
-            found = better_fit(self, self._result().report, *table, evidence, assumptions, self._watch)
-        if found is None:
-            warn_again(noted)
-        else:
-            other, doubts, because = found
-            self._learned, self._record, self._to_add_to = other._learned, other._record, None
-            self._columns = other._columns
-            self._add_doubts(doubts)
-            self._tell(chosen_because=because)
-        self._add_doubts(continued(self._result().report, self._columns.shapes))
-
-    def _add_doubts(self, doubts: tuple[Doubt, ...]) -> None:
-        """Put doubts before the others, and warn of them."""
-        warn_of(doubts, self._names())
-        self._tell(doubts=(*doubts, *self._result().report.doubts) if doubts else ())
-
-    def _tell(self, **changed: Any) -> None:
-        """Say in the report what it does not say yet."""
-        said = {name: value for name, value in changed.items() if value}
-        if said:
-            learned = self._result()
-            self._learned = replace(learned, report=replace(learned.report, **said))
-
-    def _chosen(
-        self, method: Method, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions
-    ) -> tuple[Method, str]:
+    def _chosen(self, method: Auto, evidence: SampleEvidence, assumptions: Assumptions) -> tuple[Method, str]:
         """The method for these rows, and why, where that was left open."""
-        if not isinstance(method, Auto):
-            return method, ""
+        samples = evidence.samples
         if self._by_groups:
             return OnePass(), "a network is of groups of rows"
         by_likelihood = bool(samples.limits_by_cell) or assumptions.auto_components
@@ -250,32 +224,32 @@ class RectifiedGaussianLearner(FittedModel):
             return OnePass(), "records of groups of rows, which a jackknife keeps, are of one pass"
         return method.choose(samples, evidence, assumptions)
 
-    def _fit_by(self, method: Method, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions) -> None:
-        """Learn by a method that is known by now."""
+    def _learn(
+        self, method: Method, because: str, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions
+    ) -> None:
+        """Learn by a method that is known by now, and keep a record that rows can be added to, where there is one."""
         if self._wants_groups() and isinstance(method, FullLikelihood):
             self._learned = method.jackknifed(evidence, assumptions, self._watch)
-            self._tell_likelihood(evidence.samples)
-            return
-        if self._wants_groups():
+        elif self._wants_groups():
             record = evidence.collect(GroupedMomentsQuestion(self._question(assumptions)))
-            self._learned = self._learn(record, assumptions)
-            self._record = record
-            return
-        question, seed = method.question(assumptions), self._seed()
-        if question is not None:
-            self._learned = method.learn(evidence, assumptions, seed, self._watch)
-            self._record = evidence.collect(question)
-            return
-        self._learned = self._learn_by(method, samples, seed)
-        self._tell_likelihood(prepared(samples, self._columns, screened=True))
-        if isinstance(method_named(self.method), Auto) and not samples.limits_by_cell:
-            self._to_add_to = evidence.collect(OnePass().question(assumptions))
-
-    def _tell_likelihood(self, rows: Samples) -> None:
-        """A likelihood that was found of latent values is reported in the user's units."""
+            self._learned, self._record = self._solved(record, assumptions), record
+        else:
+            self._learned = self._learn_by(method, samples, evidence, self._seed())
+            if (question := method.question(assumptions)) is not None:
+                self._record = evidence.collect(question)
+            elif isinstance(method_named(self.method), Auto) and not samples.limits_by_cell:
+                self._to_add_to = evidence.collect(OnePass().question(assumptions))
+        if because:
+            self._tell(chosen_because=because)
         report: Any = self._result().report
-        if self._columns.shapes is not None and hasattr(report, "log_likelihood"):
-            self._tell(log_likelihood=report.log_likelihood + rows.total_log_slope())
+        if self._columns.shapes is not None and hasattr(report, "log_likelihood"):  # it was found of latent values
+            slopes = prepared(samples, self._columns, screened=True).total_log_slope()
+            self._tell(log_likelihood=report.log_likelihood + slopes)
+
+    def _tell(self, **changed: Any) -> None:
+        """Have the report say something else."""
+        learned = self._result()
+        self._learned = replace(learned, report=replace(learned.report, **changed))
 
     def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Add the rows of X to those seen before. The model is solved when an attribute is next asked for.
@@ -302,9 +276,9 @@ class RectifiedGaussianLearner(FittedModel):
         else:
             self._check_unchanged()
         samples = self._labelled(X, sample_weight, groups, reset=before is None, part=True)
-        plain = self._question(self._assumptions())
-        seen = 0 if before is None else before.n_rows
-        question: Any = GroupedMomentsQuestion(plain, rows_before=seen) if self._wants_groups() else plain
+        question: Any = self._question(self._assumptions())
+        if self._wants_groups():
+            question = GroupedMomentsQuestion(question, rows_before=0 if before is None else before.n_rows)
         rows = prepared(samples, self._columns, learning=True)
         record = engine_for(rows, self._watch).collect(rows, question)
         # Bad cells must not enter the sums: check before merging, so that the rows seen so far stay usable.
@@ -318,7 +292,7 @@ class RectifiedGaussianLearner(FittedModel):
 
     def _refuse_to_learn_by_parts(self) -> None:
         """Raise InvalidParameterError for limits and shapes that need all rows at once."""
-        if any(isinstance(limit, str) for limit in (self.floor, self.ceiling)):
+        if isinstance(self.floor, str) or isinstance(self.ceiling, str):
             raise InvalidParameterError(
                 "floor='min' and ceiling='max' need all rows at once: use fit, or give numbers."
             )
@@ -408,10 +382,10 @@ class RectifiedGaussianLearner(FittedModel):
             check_is_fitted(self)
             assert self._record is not None
             self._check_unchanged()
-            self._learned = self._learn(self._record, self._assumptions())
+            self._learned = self._solved(self._record, self._assumptions())
         return self._learned
 
-    def _learn(self, record: Record, assumptions: Assumptions) -> Learned:
+    def _solved(self, record: Record, assumptions: Assumptions) -> Learned:
         """The model of the rows that a record is of, with the standard errors that are asked for."""
         question, whole = self._question(assumptions), whole_of(record)
         evidence, method = RecordedEvidence(question, whole, self._names(), self._place), method_named(self.method)
@@ -429,9 +403,8 @@ class RectifiedGaussianLearner(FittedModel):
 
     def set_doubts(self, doubts: tuple[Doubt, ...]) -> None:
         """Have the report tell these doubts and no others."""
-        learned = self._result()
-        self._learned = replace(learned, report=replace(learned.report, doubts=doubts))
-        self.report_ = self._told(self._learned.report)
+        self._tell(doubts=doubts)
+        self.report_ = self._told(self._result().report)
 
     def keeping_groups(self) -> Self:
         """Keep records by groups of rows, whatever ``stderr`` is: for networks, which ask subsets of the rows."""
@@ -466,11 +439,11 @@ class RectifiedGaussianLearner(FittedModel):
 
     def _solve(self, name: str) -> None:
         if name != "record_":
-            return super()._solve(name)
-        if self._record is None:
+            super()._solve(name)
+        elif self._record is None:
             raise AttributeError(f"A learner with method {self.method!r} keeps no record: use method='one_pass'.")
-        self.record_ = self._record
-        return None
+        else:
+            self.record_ = self._record
 
     def with_record(self, record: Record, others: Sequence[RectifiedGaussianLearner] = ()) -> RectifiedGaussianLearner:
         """A learner with the same parameters and columns, of the rows that ``record`` is of, those of others too."""
@@ -558,7 +531,8 @@ class HoldsLearner(FittedModel):
         self.__dict__.pop("feature_names_in_", None)
         if learner._columns.names is not None:
             self.feature_names_in_ = learner.feature_names_in_
-        self.__dict__.update(learner.published())
+        self._answers_on = learner._answers_on
+        self.__dict__.update({name: each for name, each in vars(learner).items() if name in learner._derived})
         return self
 
     def with_learner(self, learner: RectifiedGaussianLearner) -> Self:
@@ -577,9 +551,6 @@ class HoldsLearner(FittedModel):
         check_is_fitted(self)
         assert self._learner is not None
         return self._learner._result()
-
-    def _assumptions(self) -> Assumptions:
-        return self._columns.assumptions
 
     def _solve(self, name: str) -> None:
         self.__dict__[name] = getattr(self.held_learner(), name)

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from unrelu.contracts import BoolArray, Engine, FloatArray, Samples, Watch
+from unrelu.contracts import BoolArray, Engine, Samples, Watch
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.fit.robust_rows.learn import RobustLearned
 from unrelu.limits import Limits
@@ -88,12 +88,13 @@ def learn_shapes(
     margins = _looked_at(rows, columns, engine)
     refuse_tiny_values(margins, names)
     normal = np.array([request == "normal" for request in requests])
-    without = unreached_floors(margins, Limits(columns.floor, columns.ceiling)) & ~normal
+    none = np.zeros_like(normal)  # of the limits are the table's own, or were given one by one
+    without = unreached_floors(margins, Limits(columns.floor, columns.ceiling, none, none, none)) & ~normal
     if by_parts:  # what comes later may be at a floor that few rows have not reached
         few = without & (margins.rows < _FEWEST)
         requests = ["normal" if r == "auto" and some else r for r, some in zip(requests, few, strict=True)]
         without &= ~few
-    limits = Limits(np.where(without, -np.inf, columns.floor), columns.ceiling)
+    limits = Limits(np.where(without, -np.inf, columns.floor), columns.ceiling, none, none, none)
     unknown = outliers == "unknown"
     if unknown:  # what bends is learned again without them
         requests = ["auto" if isinstance(each, str) and each in ("power", "free") else each for each in requests]
@@ -189,8 +190,11 @@ class Reshaping:
 
     def _likelier(self, samples: Samples, fit: Fit) -> Fit:
         """The likeliest fit from this and other starts."""
-        whole = len(fit.learned.row_weights) <= _MOST_ROWS
-        rows = samples if whole else self._part(samples)
+        rows, whole = samples, len(fit.learned.row_weights) <= _MOST_ROWS
+        if not whole:
+            none = (-np.inf,) * samples.n_features
+            some = engine_for(samples, self.watch).collect(samples, SubsampleQuestion(_MOST_ROWS, 0, none, none))
+            rows = ArraySamples(some.values, some.weights, samples.feature_names, limits=samples.limits)
         first = best = fit if whole else self._settled(rows, fit.columns)
         level, starts = self._level(rows, best), self._starts(rows, best)
         for _ in range(_MOST_STARTS):
@@ -207,17 +211,14 @@ class Reshaping:
             return fit
         return best if whole else self._settled(samples, best.columns)
 
-    def _part(self, samples: Samples) -> Samples:
-        none = (-np.inf,) * samples.n_features
-        some = engine_for(samples, self.watch).collect(samples, SubsampleQuestion(_MOST_ROWS, 0, none, none))
-        return ArraySamples(some.values, some.weights, samples.feature_names, limits=samples.limits)
-
     def _level(self, samples: Samples, fit: Fit) -> float:
         """How likely the rows are, outliers included, less what was paid for it; -inf where that cannot be said."""
         learned = fit.learned
         if len(learned.columns) < samples.n_features:
             return -np.inf
-        rows, weights = prepared(samples, fit.columns, screened=True), _weights(samples)
+        rows = prepared(samples, fit.columns, screened=True)
+        weights = np.concatenate([np.ones(len(b.values)) if b.weights is None else b.weights for b in samples.blocks()])
+        weights = weights * (weights.sum() / np.sum(weights**2))  # Kish's effective number of rows is their sum
         densities = learned.mixture.posterior(all_values(rows))[1] + rows.log_slopes()
         of_shapes = sum(min(shape.n_parameters, _MOST_NUMBERS) for shape in fit.columns.shapes or ())
         numbers = learned.mixture.n_parameters + of_shapes
@@ -252,13 +253,6 @@ def keeping(found: Columns, before: Columns, at: tuple[int, ...]) -> Columns:
 def _is_freer(found: Columns, before: Columns) -> bool:
     pairs = zip(found.shapes or (), before.shapes or (), strict=False)
     return any(new.kind == "free" != old.kind for new, old in pairs)
-
-
-def _weights(samples: Samples) -> FloatArray:
-    """Of the rows, with Kish's effective number of them as their sum."""
-    parts = [np.ones(len(b.values)) if b.weights is None else b.weights for b in samples.blocks()]
-    weights = np.concatenate(parts)
-    return np.asarray(weights * (weights.sum() / np.sum(weights**2)))
 
 
 def warn_again(noted: list[warnings.WarningMessage]) -> None:

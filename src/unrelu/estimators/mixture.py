@@ -6,7 +6,6 @@ The mathematics is in :mod:`unrelu.fit.robust_rows.clustering`.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -17,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray, Samples
 from unrelu.errors import InvalidParameterError
-from unrelu.estimators.base import FloorEstimator, Table
+from unrelu.estimators.base import FloorEstimator, ScoresByDensity, Table
 from unrelu.estimators.prepare import checked_weights
 from unrelu.fit.robust_rows.clustering import FittedMixture, fit_mixture
 from unrelu.model import RectifiedGaussian
@@ -25,14 +24,13 @@ from unrelu.passes.engine import engine_for
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.passes.rows import ArraySamples, Rows, all_values, as_rows
 from unrelu.passes.tiles import without_absent
-from unrelu.posterior.scores import scored_rows
 from unrelu.tables.prepared import prepared
 from unrelu.validation import RandomState, check_count, generator
 
 Labels = NDArray[np.int64]
 
 
-class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
+class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
     """Rows from several groups: x = max(y, floor), y ~ N(bias_k, covariance_k) with probability weight_k.
 
     Where many values are at the floor, the raw table has spikes and edges that a mixture of ordinary Gaussians takes
@@ -159,7 +157,11 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         if sample_weight is None or isinstance(as_rows(X), Rows) or hasattr(X, "__dask_graph__"):
             return prepared(self._table(X, sample_weight, reset=True), self._columns, screened=True)
         rows = self._whole(X, reset=True)
-        weights = at_least_one_on_average(checked_weights(sample_weight, rows.n_rows or 0))
+        weights = checked_weights(sample_weight, rows.n_rows or 0)
+        # Weights that say how much to trust a row, such as shares that sum to one, are scaled so that a row counts as a
+        # row. Larger ones stay, since they may be numbers of rows.
+        mean = weights.sum() / max(np.count_nonzero(weights), 1)
+        weights = weights / mean if 0.0 < mean < 1.0 else weights
         shown = without_absent(all_values(rows), weights)
         samples = ArraySamples(shown, weights, rows.feature_names, max(len(shown), 1), rows.limits)
         self._learn_columns(samples)
@@ -188,32 +190,10 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         laws = [law.latent.reflected(self._columns.mirrored) for law in self.distributions_]
         return self._log_densities(X, fitted.log_density, laws)
 
-    def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
-        """Mean log density of the rows."""
-        return float(np.mean(self.score_samples(X)))
-
     @property
-    def n_parameters_(self) -> int:
+    def n_parameters_(self) -> int:  # type: ignore[override]
         """How many numbers were learned."""
         return self._result().n_parameters
-
-    def bic(self, X: Table) -> float:
-        """Bayesian information criterion on X: the lower the better.
-
-        >>> import numpy as np
-        >>> import unrelu
-        >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
-        >>> X = np.vstack([X, X[:400] + 3.0])
-        >>> one, two = (unrelu.RectifiedGaussianMixture(k, random_state=0).fit(X) for k in (1, 2))
-        >>> two.bic(X) < one.bic(X)
-        True
-        """
-        densities = self.score_samples(X)
-        return float(-2.0 * densities.sum() + self.n_parameters_ * np.log(len(densities)))
-
-    def aic(self, X: Table) -> float:
-        """Akaike information criterion on X: the lower the better."""
-        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self.n_parameters_)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[FloatArray, Labels]:
         """Draw rows from the learned groups, group after group, and say which group each is from."""
@@ -223,10 +203,6 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         counts = rng.multinomial(n_samples, self.weights_)
         rows = [model.sample(int(count), rng) for model, count in zip(self.distributions_, counts, strict=True)]
         return np.concatenate(rows), np.repeat(np.arange(len(counts)), counts)
-
-    def _asked(self, X: Table, score: Callable[[NDArray[Any]], FloatArray]) -> FloatArray:
-        samples = self._rows(X)
-        return scored_rows(samples, score, self._assumptions(), self._watch)
 
     # --- what was learned -------------------------------------------------------------------------
 
@@ -250,15 +226,3 @@ class RectifiedGaussianMixture(DensityMixin, FloorEstimator):
         self.covariances_ = np.stack([model.covariance for model in self.distributions_])
         self.converged_, self.n_iter_ = report.converged, report.rounds
         self.lower_bound_ = report.log_likelihood / report.weight
-
-
-def at_least_one_on_average(weights: FloatArray) -> FloatArray:
-    """Weights that say how much to trust a row, such as shares that sum to one, scaled so that a row counts as a row.
-
-    Larger ones stay, since they may be numbers of rows.
-
-    >>> at_least_one_on_average(np.array([0.25, 0.0, 0.75])), at_least_one_on_average(np.array([1.0, 3.0]))
-    (array([0.5, 0. , 1.5]), array([1., 3.]))
-    """
-    mean = weights.sum() / max(np.count_nonzero(weights), 1)
-    return weights / mean if 0.0 < mean < 1.0 else weights

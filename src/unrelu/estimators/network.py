@@ -175,23 +175,21 @@ class RectifiedGaussianNetwork(HoldsLearner):
         self._network = self._learner = None
         self._forget()
         check_selection(self.selection)
+        learner, one_pass, labels = self._new_learner(), self._takes_one_pass(), None
+        if one_pass:
+            learner.keeping_groups()
+        elif groups is not None:
+            X, labels = split_groups(X, groups)
         try:
-            learner = self._new_learner()
-            if self._takes_one_pass():
-                with _without_other_advice():
-                    learner.keeping_groups().fit(X, sample_weight=sample_weight, groups=groups)
-                self._hold(learner)._advise()
-                self._network = self._learned_network(learner.record_)
-            else:
-                X, labels = (X, None) if groups is None else split_groups(X, groups)
-                with _without_other_advice():
-                    learner.fit(X, sample_weight=sample_weight)
-                self._hold(learner)._advise()
-                self._network = self._learned_network(self._kept_groups(X, sample_weight, labels))
+            with _without_other_advice():
+                learner.fit(X, sample_weight=sample_weight, groups=groups if one_pass else None)
+            self._hold(learner)._advise()
+            record = learner.record_ if one_pass else self._kept_groups(X, sample_weight, labels)
+            self._network = self._learned_network(record)
         except BaseException:
             self._learner = None
             raise
-        self._forget()
+        self._hold(learner)._solve("network_")
         return self
 
     def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
@@ -206,7 +204,8 @@ class RectifiedGaussianNetwork(HoldsLearner):
         """
         check_selection(self.selection)
         learner = self._going_on(X)
-        learner = learner.keeping_groups() if self._takes_one_pass() else learner
+        if self._takes_one_pass():
+            learner.keeping_groups()
         self._hold(learner.partial_fit(X, sample_weight=sample_weight, groups=groups))
         self._network = None
         return self
@@ -253,14 +252,9 @@ class RectifiedGaussianNetwork(HoldsLearner):
                 "A network is made from a fitted RectifiedGaussianLearner or its record_, got"
                 f" {type(learned).__name__}."
             )
-        return network._of_learner(learner)
-
-    def _of_learner(self, learner: RectifiedGaussianLearner) -> Self:
-        self._hold(learner)
-        self.__dict__.update({name: watch for name, watch in vars(learner).items() if name == "_watch"})
-        self._network = self._learned_network(getattr(learner, "record_", None))
-        self._forget()
-        return self
+        network._hold(learner).watched_by(learner._watch)
+        network._network = network._learned_network(getattr(learner, "record_", None))
+        return network._hold(learner)
 
     def _takes_one_pass(self) -> bool:
         """Whether the method asks one question, so that records of groups of rows can be kept."""
@@ -273,10 +267,9 @@ class RectifiedGaussianNetwork(HoldsLearner):
             return None
         kept = np.where(kept < _NO_WEIGHT, 0.0, kept)
         weights = kept if sample_weight is None else kept * np.asarray(sample_weight, dtype=np.float64)
-        samples = self._table(X, weights, reset=False, labels=labels, long=True)
-        rows, question = prepared(samples, self._columns), PairMomentsQuestion.under(self._assumptions())
-        engine = engine_for(rows, self._watch, "Reading kept rows")
-        return engine.collect(rows, GroupedMomentsQuestion(question))
+        rows = prepared(self._table(X, weights, reset=False, labels=labels, long=True), self._columns)
+        question = GroupedMomentsQuestion(PairMomentsQuestion.under(self._assumptions()))
+        return engine_for(rows, self._watch, "Reading kept rows").collect(rows, question)
 
     def _result(self) -> Learned:
         learner = self.held_learner()
@@ -309,11 +302,9 @@ class RectifiedGaussianNetwork(HoldsLearner):
                 MoreColumnsThanRowsWarning,
             )
         square = np.ix_(columns, columns)
-        groups = (
-            RowGroups(record, assumptions, learned.pairs, columns, self._names())
-            if isinstance(record, GroupedMoments)
-            else None
-        )
+        groups = None
+        if isinstance(record, GroupedMoments):
+            groups = RowGroups(record, assumptions, learned.pairs, columns, self._names())
         rows, pair_rows = rows_that_would_do(learned.pairs, learned.report.effective_rows)
         known = Known(learned.distribution.correlation[square], rows, pair_rows[square], groups)
         network = learn_network(known, self.selection, self._seed(), self._watch)
@@ -339,15 +330,15 @@ class RectifiedGaussianNetwork(HoldsLearner):
         return self._network
 
     def _solve(self, name: str) -> None:
-        if name in FittedModel._derived:
+        if name not in _OF_THE_NETWORK:
             self._result()
-            return super()._solve(name)
+            super()._solve(name)
+            return
         network = self._net()
         self.adjacency_, self.precision_ = network.adjacency, network.precision
         self.partial_correlation_, self.partial_correlation_stderr_ = network.partial_correlation, network.stderr
         self.stability_, self.path_ = network.stability, network.path
         self.edges_, self.network_ = network.edges(self._names()), network
-        return None
 
     def confidence_intervals(self, level: float = 0.95) -> dict[str, FloatArray]:
         """As the learner's, and those of "partial_correlation" (d x d x 2), through Fisher's z.
@@ -365,11 +356,8 @@ class RectifiedGaussianNetwork(HoldsLearner):
 
     def to_networkx(self) -> networkx.Graph:
         """The network as a :class:`networkx.Graph`: nodes are columns, edges have their numbers as attributes."""
-        return networkx_graph(self.edges_, self._nodes())
+        return networkx_graph(self.edges_, list(self._names() or range(self.n_features_in_)))
 
     def write_edges(self, path: str | os.PathLike[str]) -> None:
         """Write one line per edge (csv, tsv, parquet, feather, arrow), or a .graphml file (with networkx)."""
-        write_edges(path, self.edges_, self._nodes())
-
-    def _nodes(self) -> list[str | int]:
-        return list(self._names() or range(self.n_features_in_))
+        write_edges(path, self.edges_, list(self._names() or range(self.n_features_in_)))

@@ -6,9 +6,9 @@ The mathematics is in :mod:`unrelu.fit.robust_rows.detection`, the judgement of 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Annotated, Any, Self
+from types import MappingProxyType
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,15 +23,11 @@ from unrelu.fit.robust_cells.law import CellLaw, bad_probability
 from unrelu.fit.robust_rows.detection import OutlierScores, Verdict, judge_rows, score_threshold, strangeness
 from unrelu.methods import Method, expects_outliers, method_named
 from unrelu.model import RectifiedGaussian
+from unrelu.passes.engine import engine_for
+from unrelu.passes.evidence import SampleEvidence
 from unrelu.posterior.scores import scored_rows
 from unrelu.tables.prepared import prepared
 from unrelu.validation import check_choice
-
-_WHY_MISSING = {
-    "report_": "A detector made from a model has learned from no rows: it has no report_.",
-    "row_weights_": "Only a fit with method='robust' or 'robust_cells' gives row_weights_.",
-    "cell_weights_": "Only a fit with method='robust_cells' gives cell_weights_.",
-}
 
 
 class FloorOutlierDetector(OutlierMixin, FloorEstimator):
@@ -96,6 +92,15 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     """
 
     _has_ceilings = True
+    _takes_sparse = True
+    _derived = ("distribution_", "report_", "row_weights_", "cell_weights_")
+    _why_missing = MappingProxyType(
+        {
+            "report_": "A detector made from a model has learned from no rows: it has no report_.",
+            "row_weights_": "Only a fit with method='robust' or 'robust_cells' gives row_weights_.",
+            "cell_weights_": "Only a fit with method='robust_cells' gives cell_weights_.",
+        }
+    )
     offset_: float
     distribution_: RectifiedGaussian
     report_: LearningReport
@@ -103,7 +108,6 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     cell_weights_: NDArray[np.float32]
     _scores: OutlierScores | None = None
     _cell_law: CellLaw | None = None  # what was learned of bad cells
-    _takes_sparse = True
 
     def __init__(
         self,
@@ -150,11 +154,16 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         self._scores = None
         self._forget()
         check_false_alarm_rate("false_alarm_rate", self.false_alarm_rate)
-        share, seed = self._contamination(), self._seed()
-        method = method_named(self.method)
+        share = self.contamination
+        if not (isinstance(share, str) and share == "auto") and (
+            isinstance(share, bool) or not (isinstance(share, Real) and 0.0 < share <= 0.5)
+        ):
+            raise InvalidParameterError(f"contamination must be 'auto' or a number in (0, 0.5], got {share!r}.")
+        method, seed = method_named(self.method), self._seed()
         outliers = "unknown" if expects_outliers(method) else "none"
         samples = self._table(X, sample_weight, reset=True, outliers=outliers)
-        learned = self._learn_by(method, samples, seed)
+        rows = prepared(samples, self._columns, screened=True)
+        learned = self._learn_by(method, samples, SampleEvidence(rows, engine_for(rows, self._watch)), seed)
         self._watch(Step("Simulating rows of the model"))
         scores = OutlierScores.of(learned, float(self.floor_tolerance), seed)
         self.distribution_, self.report_ = self._in_user_units(learned.distribution), self._told(learned.report)
@@ -163,10 +172,10 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         if (cell_weights := getattr(learned, "cell_weights", None)) is not None:
             self.cell_weights_ = cell_weights
         self._cell_law = getattr(learned, "law", None)
-        if share is None:
+        if isinstance(share, str):
             self.offset_ = score_threshold(scores, float(self.false_alarm_rate))
         else:
-            self.offset_ = self._training_quantile(scores, prepared(samples, self._columns), share)
+            self.offset_ = self._training_quantile(scores, prepared(samples, self._columns), float(share))
         self._scores = scores
         return self
 
@@ -189,23 +198,14 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         check_false_alarm_rate("false_alarm_rate", false_alarm_rate)
         options = {"false_alarm_rate": false_alarm_rate, "random_state": random_state}
         detector, law = cls._made_from(model, floor_tolerance, **options)
-        return detector._judging_by(law)
+        detector.distribution_ = law
+        detector._scores = OutlierScores.of_model(detector._law(), detector._columns.tolerance, detector._seed())
+        detector.offset_ = score_threshold(detector._scores, float(false_alarm_rate))
+        return detector
 
-    def _judging_by(self, law: RectifiedGaussian) -> Self:
-        turned, self.distribution_ = law.latent.reflected(self._columns.mirrored), law
-        scores = OutlierScores.of_model(turned, self._columns.tolerance, self._seed())
-        self.offset_ = score_threshold(scores, float(self.false_alarm_rate))
-        self._scores = scores
-        return self
-
-    def _contamination(self) -> float | None:
-        """The share of outliers, or None for "auto"."""
-        share = self.contamination
-        if isinstance(share, str) and share == "auto":
-            return None
-        if isinstance(share, bool) or not (isinstance(share, Real) and 0.0 < share <= 0.5):
-            raise InvalidParameterError(f"contamination must be 'auto' or a number in (0, 0.5], got {share!r}.")
-        return float(share)
+    def _law(self) -> RectifiedGaussian:
+        """The law of latent values, columns with a ceiling upside down."""
+        return self.distribution_.latent.reflected(self._columns.mirrored)
 
     def _training_quantile(self, scores: OutlierScores, samples: Samples, share: float) -> float:
         found = scored_rows(samples, scores.score, self._assumptions(), self._watch)
@@ -277,8 +277,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         """
         scores, law = self._fitted().scores, self._cell_law
         if law is None:
-            turned = self.distribution_.latent.reflected(self._columns.mirrored)
-            law = CellLaw.of_model(turned, self._columns.tolerance)
+            law = CellLaw.of_model(self._law(), self._columns.tolerance)
         return self._asked(X, lambda values: bad_probability(law, scores, values))
 
     def judge(self, X: Table, top: int = 10, cells_of: str = "top") -> Verdict:
@@ -301,10 +300,6 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         samples, assumptions = self._rows(X), self._assumptions()
         return judge_rows(samples, scores, assumptions, self.offset_, int(top), cells_of == "flagged", self._watch)
 
-    def _asked(self, X: Table, score: Callable[[NDArray[Any]], FloatArray]) -> FloatArray:
-        samples = self._rows(X)
-        return scored_rows(samples, score, self._assumptions(), self._watch)
-
     def _fitted(self) -> OutlierScores:
         check_is_fitted(self)
         assert self._scores is not None
@@ -314,18 +309,6 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._scores is not None
-
-    def _forget(self) -> None:
-        for name in ("distribution_", *_WHY_MISSING):
-            self.__dict__.pop(name, None)
-
-    if not TYPE_CHECKING:  # names that are not there are errors for type checkers
-
-        def __getattr__(self, name: str) -> Any:
-            """Attributes that this fit did not give say why."""
-            if name == "distribution_" or name in _WHY_MISSING:
-                check_is_fitted(self)
-            raise AttributeError(_WHY_MISSING.get(name, f"{type(self).__name__!r} object has no attribute {name!r}"))
 
 
 def check_false_alarm_rate(name: str, rate: float) -> None:

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from unrelu.contracts import BoolArray, CellLimits, FloatArray, Samples, Step, Watch
+from unrelu.contracts import CellLimits, FloatArray, Samples, Step, Watch
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.limits import Limits, is_by_cell, limits_of
+from unrelu.limits import is_by_cell, limits_of
 from unrelu.passes.device import Place, brought_home, place_of
 from unrelu.passes.engine import LocalEngine, engine_for
 from unrelu.passes.rows import ArraySamples, Rows, all_values, as_floats, as_rows
@@ -28,8 +28,6 @@ from unrelu.tables.prepared import Columns, as_stored, names_of, prepared
 from unrelu.validation import column_label, counted, label_columns, listed, row_label
 
 _LARGEST_WEIGHT = 1e100
-
-Found = dict[str, dict[int, float]]  # limits of columns, by "floor" and "ceiling"
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -49,10 +47,10 @@ def read(
     The ``estimator`` is who messages speak of, and gets ``n_features_in_`` and ``feature_names_in_`` where ``columns``
     is None. ``whole``: all rows are needed in memory, and this hears how far they are read.
     """
-    X = _readable(X, sparse)
+    X = X if type(X) is np.ndarray else _readable(X, sparse)
     if not isinstance(X, Rows):
         values = _numbers(X, estimator, columns is None, smallest)
-        names = names_of(X) if estimator is None else _known_names(estimator)
+        names = names_of(X) if estimator is None else vars(estimator).get("feature_names_in_")
         if estimator is None and columns is not None:
             _check_columns(values.shape[1], names, columns, "the model has")
         # Questions work through a block in tiles, so an array that needs no conversion can be one block.
@@ -148,11 +146,6 @@ def _all_of(rows: Rows, who: str, smallest: int, watch: Watch) -> Rows:
     found = ArraySamples(np.concatenate(blocks), None, rows.feature_names, max(done, 1), rows.limits)
     found.limits_by_cell, found.stored_as = rows.limits_by_cell, rows.stored_as
     return found
-
-
-def _known_names(estimator: Any) -> tuple[str, ...] | None:
-    names = getattr(estimator, "feature_names_in_", None)
-    return None if names is None else tuple(names.tolist())
 
 
 def _check_columns(n_features: int, names: Sequence[str] | None, columns: Columns, told: str) -> None:
@@ -297,8 +290,8 @@ def learn_columns(
 ) -> Columns:
     """What the columns of a table are like, but for their shapes: as given, or as the table itself tells.
 
-    ``who`` has no upper limits; ``cells``: limits may be of cells. Unless they are
-    ``exact``, limits that are the table's own but for rounding are the table's.
+    ``who`` has no upper limits; ``cells``: limits may be of cells. Unless they are ``exact``, limits that are the
+    table's own but for rounding are the table's.
     """
     names, stated = samples.feature_names, samples.limits or CellLimits()
     if cells and is_by_cell(floor, ceiling):
@@ -310,7 +303,33 @@ def learn_columns(
             f"Cells such as '>{limit:g}' in {column_label(column, names)}: {who} has no upper limits. Read them as"
             " missing with limits='missing', or leave the column out."
         )
-    _find_limits(limits, stated, samples, watch, exact or tolerance != 0.0)
+    # Columns whose cells have limits of their own have none.
+    own = np.isin(np.arange(samples.n_features), samples.limits_by_cell)
+    given = own & (limits.floor_given | (limits.ceiling < np.inf))
+    # What only the table can tell: cells such as "<0.25", extreme values, limits as stored.
+    lowest = {column: limit for column, limit in stated.floor if not limits.floor_given[column]}
+    highest = {column: limit for column, limit in stated.ceiling if limits.ceiling[column] == np.inf}
+    if limits.floor_from_data.any() or limits.ceiling_from_data.any():
+        from unrelu.passes.columns import ExtremesQuestion
+
+        seen = engine_for(samples, watch, "Looking for floors").collect(samples, ExtremesQuestion())
+        low = np.where(seen.smallest_count > 1.0, seen.smallest, -np.inf)
+        high = np.where(seen.largest_count > 1.0, seen.largest, np.inf)
+        lowest |= {j: float(low[j]) for j in np.flatnonzero(limits.floor_from_data).tolist()}
+        highest |= {j: float(high[j]) for j in np.flatnonzero(limits.ceiling_from_data).tolist()}
+    for level, found in ((limits.floor, lowest), (limits.ceiling, highest)):
+        stored = as_stored(level, samples.stored_as)
+        found |= {j: float(stored[j]) for j in np.flatnonzero(stored != level).tolist()}
+        level[list(found)] = list(found.values())
+    numbers = np.concatenate([limits.floor, limits.ceiling])
+    if not exact and tolerance == 0.0 and samples.place is None and np.any(np.isfinite(numbers) & (numbers != 0.0)):
+        _take_data_limits({"floor": limits.floor, "ceiling": limits.ceiling}, samples)
+    if given.any():
+        raise InvalidParameterError(
+            f"{column_label(int(given.argmax()), names)} has cells with limits of their own, such as '<0.25', and a"
+            " floor or ceiling besides: leave that out for this column, or read the table with limits='highest'."
+        )
+    limits.floor[own], limits.ceiling[own] = -np.inf, np.inf
     limits.floor[limits.ceiling < np.inf] = -np.inf
     return Columns(limits.floor, limits.ceiling, names, checked_tolerance(tolerance), None, samples.limits)
 
@@ -322,45 +341,8 @@ def checked_tolerance(tolerance: Any) -> float:
     return float(tolerance)
 
 
-def _find_limits(limits: Limits, stated: CellLimits, samples: Samples, watch: Watch, exact: bool) -> None:
-    """Put what only the table can tell in place: extreme values, cells such as "<0.25", limits as stored.
-
-    Columns whose cells have limits of their own have none.
-    """
-    levels, names = {"floor": limits.floor, "ceiling": limits.ceiling}, samples.feature_names
-    own = np.isin(np.arange(samples.n_features), samples.limits_by_cell)
-    given = own & (limits.floor_given | (limits.ceiling < np.inf))
-    found: Found = {
-        "floor": {column: limit for column, limit in stated.floor if not limits.floor_given[column]},
-        "ceiling": {column: limit for column, limit in stated.ceiling if limits.ceiling[column] == np.inf},
-    }
-    if limits.floor_from_data.any() or limits.ceiling_from_data.any():
-        from unrelu.passes.columns import ExtremesQuestion
-
-        seen = engine_for(samples, watch, "Looking for floors").collect(samples, ExtremesQuestion())
-        low = np.where(seen.smallest_count > 1.0, seen.smallest, -np.inf)
-        high = np.where(seen.largest_count > 1.0, seen.largest, np.inf)
-        found["floor"] |= {j: float(low[j]) for j in np.flatnonzero(limits.floor_from_data).tolist()}
-        found["ceiling"] |= {j: float(high[j]) for j in np.flatnonzero(limits.ceiling_from_data).tolist()}
-    for name, level in levels.items():
-        stored = as_stored(level, samples.stored_as)
-        found[name] |= {j: float(stored[j]) for j in np.flatnonzero(stored != level).tolist()}
-        level[list(found[name])] = list(found[name].values())
-    if not exact:
-        _take_data_limits(levels, samples)
-    if given.any():
-        raise InvalidParameterError(
-            f"{column_label(int(given.argmax()), names)} has cells with limits of their own, such as '<0.25', and a"
-            " floor or ceiling besides: leave that out for this column, or read the table with limits='highest'."
-        )
-    limits.floor[own], limits.ceiling[own] = -np.inf, np.inf
-
-
 def _take_data_limits(levels: dict[str, FloatArray], samples: Samples) -> None:
     """Put the table's own limits in place of those that were given with other digits, and say so."""
-    numbers: list[BoolArray] = [np.isfinite(each) & (each != 0.0) for each in levels.values()]
-    if not any(each.any() for each in numbers) or samples.place is not None:
-        return
     from unrelu.passes.columns import first_values, floors_of_data
     from unrelu.tables.limited import warn_of_digits
 

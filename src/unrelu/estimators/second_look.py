@@ -25,6 +25,7 @@ from unrelu.checks.rows import Look, look_at
 from unrelu.contracts import Assumptions, Doubt, FloatArray, LearningReport, Watch
 from unrelu.errors import UnreluError
 from unrelu.estimators.margins import warn_again
+from unrelu.methods import Auto
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.passes.rows import rows_in, some_rows
 from unrelu.posterior.cells import marks_of
@@ -60,6 +61,8 @@ def better_fit(
     watch: Watch,
 ) -> Better | None:
     """What the doubts about a fitted learner ask for, done; None where they ask for nothing, or it is no better."""
+    if not Auto().looks_twice(evidence.samples, assumptions):
+        return None
 
     def fitted(**options: Any) -> Any:
         """The same learner with other options; None where it takes no such table, or too little of it."""
@@ -76,7 +79,7 @@ def better_fit(
         the same, but for the price of a free column.
         """
         densities, plain = robust.densities_with_outliers(X), learner
-        free = [sum(shape.kind == "free" for shape in each.shapes_ or ()) for each in (learner, robust)]
+        free = [sum(shape.kind == "free" for shape in each or ()) for each in (assumptions.shapes, robust.shapes_)]
         if free[0] > free[1]:
             if _total(densities - plain.score_samples(X), sample_weight) < -_FREE * (free[0] - free[1]):
                 return -np.inf
@@ -100,7 +103,7 @@ def better_fit(
         return other, (doubt,), doubt.words.removesuffix(_AND_WERE)
 
     def with_free_columns() -> Better | None:
-        shapes: list[Any] = list(learner.shapes_ or ["normal"] * learner.n_features_in_)
+        shapes: list[Any] = list(assumptions.shapes or ["normal"] * len(assumptions.floor))
         groups = [doubt for doubt in report.doubts if doubt.kind == "groups"]
         bent = {j for doubt in report.doubts if doubt.kind in _FREED for j in doubt.columns}
         bent = {j for j in (range(len(shapes)) if groups else bent) if getattr(shapes[j], "kind", "normal") != "free"}

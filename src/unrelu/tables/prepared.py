@@ -54,25 +54,24 @@ class Columns:
     @cached_property
     def plain(self) -> Assumptions:
         """What is assumed of rows in the user's units, columns with a ceiling upside down."""
-        return self._assumed(self.floor, self.ceiling)
+        return Assumptions(
+            tuple(np.where(self.mirrored, -self.ceiling, self.floor).tolist()),
+            floor_tolerance=self.tolerance,
+            mirrored=tuple(self.mirrored.tolist()) if self.mirrored.any() else (),
+        )
 
     @cached_property
     def assumptions(self) -> Assumptions:
         """The same of rows of latent values."""
         if self.shapes is None:
             return self.plain
-        return replace(self._assumed(*self.latent_limits), shapes=self.shapes)
+        floor, ceiling = self.latent_limits
+        latent = tuple(np.where(self.mirrored, -ceiling, floor).tolist())
+        return replace(self.plain, floor=latent, shapes=self.shapes)
 
     @cached_property
     def latent_limits(self) -> tuple[FloatArray, FloatArray]:
         return latent_limits(self.shapes or (), self.floor, self.ceiling)
-
-    def _assumed(self, floor: FloatArray, ceiling: FloatArray) -> Assumptions:
-        return Assumptions(
-            tuple(np.where(self.mirrored, -ceiling, floor).tolist()),
-            floor_tolerance=self.tolerance,
-            mirrored=tuple(self.mirrored.tolist()) if self.mirrored.any() else (),
-        )
 
     def latent(self, x: NDArray[np.floating[Any]]) -> FloatArray:
         """Rows of latent values; a cell at its limit or beyond, up to rounding, holds the latent limit."""
