@@ -11,7 +11,6 @@ import unrelu
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
 from unrelu.passes.rows import Part
 from unrelu.tables import open_samples, write_table
-from unrelu.tables.choose import together
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402
@@ -111,12 +110,6 @@ def test_files_that_their_folder_rules_out_are_not_read(folder, all_rows):
     with pytest.raises(InputFileError, match=r"site=A.*, row group 0"):
         all_rows(open_samples("data"))
     assert len(all_rows(open_samples("data", where="site != 'A'"))) == (SITE != "A").sum()
-
-
-def test_pieces_of_any_size_stay_together():
-    streams = iter([np.arange(3), np.arange(3, 10)]), iter([list("ab"), [], list("cdefghij")])
-    pairs = [(int(one), other) for ones, others in together(*streams) for one, other in zip(ones, others, strict=True)]
-    assert pairs == list(zip(range(10), "abcdefghij", strict=True))
 
 
 def test_a_fit_of_some_rows_and_the_cell_at_fault(folder):

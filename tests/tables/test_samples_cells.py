@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unrelu.tables.arrow_files import read_texts
-from unrelu.tables.cells import Reading, UnreadableCell, decimal_vote, read_cell
+from unrelu.tables.cells import Reading, UnreadableCell, at_limits, decimal_vote, read_cell
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_columns_are_read_as_their_cells_one_by_one(texts, nondetect, limits):
     cells = [read_cell("" if text is None else text) for text in texts]
     if None in cells:
         with pytest.raises(UnreadableCell):
-            read_texts(pa.array(texts, pa.string()), ".", reading)
+            read_texts(pa.array(texts, pa.string()), ".")
         return
-    values, seen = read_texts(pa.array(texts, pa.string()), ".", reading)
+    values, seen = read_texts(pa.array(texts, pa.string()), ".")
     expected = [
         -math.inf
         if cell.kind == "nondetect" and nondetect == "floor"
@@ -102,7 +102,8 @@ def test_columns_are_read_as_their_cells_one_by_one(texts, nondetect, limits):
         else cell.value
         for cell in cells
     ]
-    np.testing.assert_array_equal(values, expected)
+    rows, _ = at_limits(values[:, np.newaxis], None, {0: -math.inf}, reading)
+    np.testing.assert_array_equal(rows[:, 0], expected)
     assert seen.below.total() == sum(cell.kind == "below" for cell in cells)
     assert seen.above.total() == sum(cell.kind == "above" for cell in cells)
     assert seen.n_not_detected == sum(cell.kind == "nondetect" for cell in cells)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -17,11 +17,11 @@ from unrelu.tables.cells import Reading, Seen, UnreadableCell, plain_number, rea
 from unrelu.tables.table_file import (
     SHARE_CELLS,
     Faults,
+    Piece,
     TableFile,
     all_faults,
     damage_reported,
     leave_out,
-    refuse_no_rows,
     row_and_line,
 )
 
@@ -29,38 +29,12 @@ _ROWS, _IN_CACHE = 2**16, 2048
 _FEW_CELLS = 2**15  # that are copied before a kernel is loaded
 
 
-class ColumnsOfArrow(TableFile):
-    """A table of which Arrow gives columns; those of text are read as numbers, limits and words for missing."""
-
-    def __init__(self, path: str, reading: Reading, name: str | None = None) -> None:
-        super().__init__(path, name)
-        self._reading, self.decimal = reading, reading.decimal or "."
-        self._texts: dict[int, Seen] = {}  # columns of text, and what was seen in them
-
-    def seen(self) -> dict[int, Seen]:
-        return self._texts
-
-    def _read_texts(self, column: Any) -> tuple[NDArray[Any], Seen]:
-        return read_texts(column.cast(pa.string()), self.decimal, self._reading)
-
-    def _rows(self, wanted: Sequence[int], columns: Sequence[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-        """Rows of the wanted columns; NaN for null."""
-        numbers = [
-            self._read_texts(column)[0] if position in self._texts else _as_numbers(column)
-            for position, column in zip(wanted, columns, strict=True)
-        ]
-        marked = [column.dtype for column in numbers if np.iscomplexobj(column)]
-        table = np.empty((len(columns[0]), len(columns)), np.result_type(dtype, *marked))
-        _put(numbers, table)
-        return table
-
-
-def read_texts(column: Any, decimal: str, reading: Reading) -> tuple[NDArray[Any], Seen]:
-    """An Arrow array of text as numbers, and what was seen: plain numbers at once, others one by one.
+def read_texts(column: Any, decimal: str) -> tuple[NDArray[Any], Seen]:
+    """A column of Arrow as text, its numbers, and what was seen: plain numbers at once, others one by one.
 
     See :func:`unrelu.tables.cells.read_distinct`.
     """
-    text = compute.ascii_trim_whitespace(column)
+    text = compute.ascii_trim_whitespace(column.cast(pa.string()))
     plain = compute.fill_null(compute.match_substring_regex(text, f"^{plain_number(decimal)}$"), False)
     numbers = compute.if_else(plain, text, None)
     if decimal == ",":
@@ -72,14 +46,43 @@ def read_texts(column: Any, decimal: str, reading: Reading) -> tuple[NDArray[Any
     if compute.any(odd).as_py():
         coded = text.filter(odd).dictionary_encode()
         texts = [bytes(each.as_py()).decode(errors="replace") for each in coded.dictionary.cast(pa.binary())]
-        read, others = read_distinct(texts, np.asarray(coded.indices), decimal, reading)
+        read, others = read_distinct(texts, np.asarray(coded.indices), decimal)
         values = values.astype(read.dtype)
         values[np.flatnonzero(odd)] = read
         seen = seen.merge(others)
     return values, seen
 
 
-class _StoredColumns(ColumnsOfArrow):
+def as_rows(
+    wanted: Sequence[int], columns: Sequence[Any], texts: Collection[int], decimal: str, dtype: np.dtype[Any]
+) -> NDArray[Any]:
+    """Arrow's columns as rows of numbers, NaN for null; those among ``texts`` are read as text."""
+    numbers = [
+        read_texts(column, decimal)[0] if position in texts else _as_numbers(column)
+        for position, column in zip(wanted, columns, strict=True)
+    ]
+    marked = [column.dtype for column in numbers if np.iscomplexobj(column)]
+    table = np.empty((len(columns[0]) if columns else 0, len(columns)), np.result_type(dtype, *marked))
+    item = table.dtype.itemsize
+    plain = all(each.dtype == table.dtype and each.strides == (item,) for each in numbers)
+    if plain and table.dtype.kind == "f" and table.size > _FEW_CELLS:
+        from unrelu.kernels.columns import copy_columns
+
+        copy_columns(np.array([each.__array_interface__["data"][0] for each in numbers], np.uintp), table)
+        return table
+    for first in range(0, len(table), _IN_CACHE):  # a few rows at a time: the rows written to stay in cache
+        rows = slice(first, first + _IN_CACHE)
+        for position, column in enumerate(numbers):
+            table[rows, position] = column[rows]
+    return table
+
+
+def _as_numbers(column: Any) -> NDArray[Any]:
+    number = column if types.is_floating(column.type) else column.cast(pa.float64(), safe=False)
+    return np.asarray(number.to_numpy(zero_copy_only=False))
+
+
+class _StoredColumns(TableFile):
     """What the kinds share that have a schema, which tells names and types before any row is read."""
 
     kind: str
@@ -88,7 +91,8 @@ class _StoredColumns(ColumnsOfArrow):
     _pieces_read: tuple[int, ...] | None = None  # of those that the file is stored in: row groups, record batches
 
     def __init__(self, path: str, reading: Reading) -> None:
-        super().__init__(path, reading)
+        super().__init__(path)
+        self._decimal = reading.decimal or "."
         with damage_reported(self.name, self.kind):
             schema, self.n_rows = self._open_schema()
             # A frame's index is stored as a column, but says which row this is, not what was measured.
@@ -96,13 +100,13 @@ class _StoredColumns(ColumnsOfArrow):
             fields = [each for each in enumerate(schema) if each[1].name not in index]
         self._places, self._types = [place for place, _ in fields], [field.type for _, field in fields]
         self.column_names = tuple(field.name for _, field in fields)
-        self.n_columns = len(fields)
-        refuse_no_rows(self.name, self.n_rows)
+        self.n_columns, self.is_empty = len(fields), self.n_rows < 1
 
     def _open_schema(self) -> tuple[Any, int]:
         raise NotImplementedError
 
     def _batches(self, wanted: Sequence[int], rows: int) -> Iterator[Any]:
+        """Batches of so many rows at most that have the wanted columns, in any order."""
         raise NotImplementedError
 
     def _stored_rows(self) -> list[int]:
@@ -110,52 +114,50 @@ class _StoredColumns(ColumnsOfArrow):
         raise NotImplementedError
 
     def _columns(self, wanted: Sequence[int], rows: int = _ROWS) -> Iterator[list[Any]]:
-        """The wanted columns in their order, some rows at a time."""
+        """The wanted columns in their order, so many rows at a time however they are stored."""
         names = [self.column_names[position] for position in wanted]
-        for batch in self._batches(wanted, rows):
-            yield batch.select(names).columns
+        held: list[Any] = []
+        with damage_reported(self.name, self.kind):
+            for batch in self._batches(wanted, rows):
+                left = batch.select(names)
+                while (missing := rows - sum(map(len, held))) <= len(left):
+                    yield _joined([*held, left.slice(0, missing)])
+                    held, left = [], left.slice(missing)
+                held += [left] if len(left) else []
+            if held:
+                yield _joined(held)
 
-    def check(self, wanted: Sequence[int]) -> np.dtype[Any]:
+    def check(self, wanted: Sequence[int], thorough: bool = False) -> np.dtype[Any]:  # noqa: ARG002 - it always is
         others = {position: _other_kind(self._types[position]) for position in wanted}
         held = {position: (kind, "") for position, kind in others.items() if kind not in (None, "text")}
         texts = [position for position, kind in others.items() if kind == "text"]
-        seen = {position: Seen() for position in texts if position not in self._texts}
+        seen = {position: Seen() for position in texts if position not in self.seen}
         unreadable = False
         try:
-            with damage_reported(self.name, self.kind):
-                for position in seen:
-                    for (column,) in self._columns([position]):
-                        seen[position] = seen[position].merge(self._read_texts(column)[1])
-        except InputFileError as error:
-            if not isinstance(error.__cause__, UnreadableCell):
-                raise
+            for position in seen:
+                for (column,) in self._columns([position]):
+                    seen[position] = seen[position].merge(read_texts(column, self._decimal)[1])
+        except UnreadableCell:
             unreadable = True
         if held or unreadable:
-            faults = Faults(self.decimal)
+            faults, names = Faults(self._decimal), self.column_names
             for position in texts if unreadable else ():
-                for row, cell in enumerate(chain.from_iterable(self.texts(position)), start=1):
+                for row, cell in enumerate(
+                    chain.from_iterable(_cells(column) for (column,) in self._columns([position])), start=1
+                ):
                     faults.look(row_and_line(row, None), position, cell)
-            names = self.column_names
             fault = all_faults(faults, held, names, self.n_columns, lambda them: leave_out(names, them))
             raise InputFileError(f"{self.name}: {fault}")
-        self._texts |= seen
+        self.seen |= seen
         single = all(types.is_float32(self._types[at]) or types.is_float16(self._types[at]) for at in wanted)
         return np.dtype(np.float32 if single else np.float64)
 
-    def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
-        dtype = self.check(wanted)
+    def pieces(self, wanted: Sequence[int], rows: int, texts: Sequence[int] = ()) -> Iterator[Piece]:
+        dtype, n = self.check(wanted), len(wanted)
         with damage_reported(self.name, self.kind):
-            if any(position in self._texts for position in wanted):
-                for columns in self._columns(wanted, rows):
-                    yield self._rows(wanted, columns, dtype)
-                return
-            numbers = ([_as_numbers(column) for column in columns] for columns in self._columns(wanted, rows))
-            yield from _tables(numbers, min(rows, self.n_rows), dtype)
-
-    def texts(self, position: int) -> Iterator[list[str]]:
-        with damage_reported(self.name, self.kind):
-            for (column,) in self._columns([position]):
-                yield ["" if cell is None else cell for cell in column.cast(pa.string()).to_pylist()]
+            for columns in self._columns([*wanted, *texts], rows):
+                numbers = as_rows(wanted, columns[:n], self.seen, self._decimal, dtype)
+                yield numbers, [_cells(column) for column in columns[n:]]
 
     def shares(self) -> list[TableFile]:
         """The pieces that the file is stored in, small ones together."""
@@ -187,7 +189,7 @@ class ParquetTable(_StoredColumns):
             return opened.schema_arrow, opened.metadata.num_rows
 
     def _batches(self, wanted: Sequence[int], rows: int) -> Iterator[Any]:
-        names = [self.column_names[position] for position in wanted]
+        names = [self.column_names[position] for position in dict.fromkeys(wanted)]
         with self._opened() as opened:
             every = range(opened.metadata.num_row_groups) if self._pieces_read is None else self._pieces_read
             for group in every:
@@ -231,11 +233,10 @@ class FeatherTable(_StoredColumns):
             return schema, sum(batch.num_rows for batch in batches)
 
     def _batches(self, wanted: Sequence[int], rows: int) -> Iterator[Any]:
-        with self._opened(sorted(self._places[position] for position in wanted)) as (_, batches):
+        with self._opened(sorted({self._places[position] for position in wanted})) as (_, batches):
             for batch in batches:
                 batch.validate()
-                for first in range(0, batch.num_rows, rows):
-                    yield batch.slice(first, rows)
+                yield batch
 
 
 def _other_kind(kind: Any) -> str | None:
@@ -248,39 +249,11 @@ def _other_kind(kind: Any) -> str | None:
     return "dates or times" if types.is_temporal(kind) else f"values of type {kind}"
 
 
-def _as_numbers(column: Any) -> NDArray[Any]:
-    number = column if types.is_floating(column.type) else column.cast(pa.float64(), safe=False)
-    return np.asarray(number.to_numpy(zero_copy_only=False))
+def _joined(batches: Sequence[Any]) -> list[Any]:
+    """The columns of batches, one after the other."""
+    columns: list[Any] = batches[0].columns
+    return columns if len(batches) == 1 else [pa.concat_arrays(parts) for parts in zip(*(b.columns for b in batches))]
 
 
-def _tables(batches: Iterable[list[NDArray[Any]]], rows: int, dtype: np.dtype[Any]) -> Iterator[NDArray[Any]]:
-    """Batches of columns of any size as tables of so many rows, the last of fewer."""
-    table, filled = np.empty((0, 0), dtype), 0
-    for columns in batches:
-        start = 0
-        while start < len(columns[0]):
-            if filled == 0:
-                table = np.empty((rows, len(columns)), dtype)
-            n = min(rows - filled, len(columns[0]) - start)
-            _put([column[start : start + n] for column in columns], table[filled : filled + n])
-            start, filled = start + n, filled + n
-            if filled == rows:
-                yield table
-                filled = 0
-    if filled:
-        yield table[:filled]
-
-
-def _put(columns: Sequence[NDArray[Any]], table: NDArray[Any]) -> None:
-    """Columns into the rows of a table."""
-    item = table.dtype.itemsize
-    plain = all(each.dtype == table.dtype and each.strides == (item,) for each in columns)
-    if plain and table.dtype.kind == "f" and table.size > _FEW_CELLS:
-        from unrelu.kernels.columns import copy_columns
-
-        copy_columns(np.array([each.__array_interface__["data"][0] for each in columns], np.uintp), table)
-        return
-    for first in range(0, len(table), _IN_CACHE):  # a few rows at a time: the rows written to stay in cache
-        rows = slice(first, first + _IN_CACHE)
-        for position, column in enumerate(columns):
-            table[rows, position] = column[rows]
+def _cells(column: Any) -> list[str]:
+    return ["" if cell is None else cell for cell in column.cast(pa.string()).to_pylist()]

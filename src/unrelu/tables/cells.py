@@ -1,7 +1,7 @@
 """Cells of text: what one says, columns of them as numbers, and what becomes of the limits that they state.
 
-A cell "<0.25" goes from :func:`read_cell` by way of :func:`read_distinct` (or ``arrow_files.read_texts``) into the rows
-of a file; :func:`stated_limits` makes one floor a column of all of them, or, with limits="cell", marks of cells.
+A cell "<0.25" passes few hands: :func:`read_cell` says what it is, :func:`read_distinct` (of a file by way of
+``arrow_files.read_texts``) makes its column numbers, and :func:`at_limits` puts it where :func:`stated_limits` says.
 """
 
 from __future__ import annotations
@@ -113,12 +113,20 @@ def decimal_vote(text: str) -> str | None:
 
 
 LIMITS, NONDETECT = ("one", "highest", "missing", "cell"), ("missing", "floor")
+ColumnKey = str | int
+"""A column's name, or its number counted from 0 (also as text, where columns have no names)."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """What :func:`unrelu.tables.open_samples` is asked for besides files and columns; see there."""
+    """What :func:`unrelu.tables.open_samples` is asked for besides files; see there.
 
+    ``columns``: all by default, in the order asked for, less those to ``drop`` or to keep as text, ``ids``.
+    """
+
+    columns: tuple[ColumnKey, ...] = ()
+    drop: tuple[ColumnKey, ...] = ()
+    ids: tuple[ColumnKey, ...] = ()
     header: bool | None = None
     decimal: str | None = None
     limits: str | None = None
@@ -141,17 +149,9 @@ class Reading:
     def floors_nondetects(self) -> bool:
         return not (self.nondetect is None or (isinstance(self.nondetect, str) and self.nondetect == "missing"))
 
-    @property
-    def thorough(self) -> bool:
-        """Whether all of a file is looked through for text before its rows are used."""
-        return self.limits is not None or self.floors_nondetects
-
 
 # --- columns of cells ---------------------------------------------------------------------------------
 
-
-NOT_DETECTED = -np.inf
-"""Stands for a cell that was not detected and is to be floored, until its column's limit is known."""
 
 _SIDE = {"below": -1.0, "nondetect": -1.0, "above": 1.0}
 
@@ -190,19 +190,16 @@ class Seen:
         return bool(self.below or self.above or self.words)
 
 
-def read_distinct(
-    texts: Sequence[str], codes: NDArray[np.integer[Any]], decimal: str, reading: Reading
-) -> tuple[NDArray[Any], Seen]:
+def read_distinct(texts: Sequence[str], codes: NDArray[np.integer[Any]], decimal: str) -> tuple[NDArray[Any], Seen]:
     """A column of text as numbers, and what was seen: cell i is ``texts[codes[i]]``. Raises UnreadableCell.
 
-    A limit becomes its number (NaN with limits="missing"), what is missing NaN, and what was not detected NaN, or
-    ``NOT_DETECTED`` where that is to be floored. With limits="cell" the numbers are complex where a cell states a
-    limit: the imaginary part is -1 where a cell is at most its number, 1 where it is at least, so that readers and
-    blocks can pass cells on without knowing; :func:`at_limits` ends that.
+    The numbers are complex where a cell states a limit or was not detected: the imaginary part is -1 where a cell is
+    at most its number (NaN where it was not detected), 1 where it is at least. So readers and blocks pass cells on
+    without knowing, until :func:`at_limits` ends that.
     """
     values: list[float | complex] = []
-    numbers: list[float] = []
     seen = Seen()
+    numbers: list[float] = []
     for text, count in zip(texts, np.bincount(codes, minlength=len(texts)).tolist(), strict=True):
         cell = read_cell(text, decimal)
         if cell is None:
@@ -212,13 +209,9 @@ def read_distinct(
             numbers.append(value)
         if kind in ("below", "above"):
             (seen.below if kind == "below" else seen.above)[value] += count
-            value = np.nan if reading.limits == "missing" else value
         elif kind != "number" and text.strip() not in PLAIN_MISSING:
             seen.words[kind, text.strip()] += count
-        if kind == "nondetect" and reading.floors_nondetects:
-            value = NOT_DETECTED
-        marked = reading.limits == "cell" and kind in _SIDE and value == value
-        values.append(complex(value, _SIDE[kind]) if marked else value)
+        values.append(complex(value, _SIDE[kind]) if kind in _SIDE else value)
     extremes = min(numbers, default=np.inf), max(numbers, default=-np.inf)
     return np.array(values)[codes], Seen(seen.below, seen.above, seen.words, *extremes)
 
@@ -231,45 +224,47 @@ def column_phrase(names: Sequence[str] | None, position: int) -> str:
     return f"column number {position} (the first is 0)" if names is None else f"column {names[position]!r}"
 
 
-class SeveralLimits(InvalidDataError):
-    """A column has no single limit."""
-
-
 def stated_limits(
     seen: Mapping[int, Seen], names: Sequence[str] | None, reading: Reading
 ) -> tuple[CellLimits | None, dict[int, float]]:
-    """One floor and one ceiling a column, None where no cell states any; with limits="cell", columns with own limits.
+    """One floor and one ceiling a column, None where no cell states any; or columns whose cells have their own.
 
     With limits="highest" a column's floor is its highest limit, and its ceiling its lowest one. What was not detected
     is, where it is to be floored, at the value given for it, or the column's limit (the smallest of several), or else
-    at its smallest number. With limits="cell" there is no limit a column, but columns whose cells have their own come
-    with the level of what was not detected. Raises InvalidDataError where a column has no single limit.
+    at its smallest number. Cells have limits of their own with limits="cell", and where a column has no single limit
+    and nothing else was asked for: such columns come with the level of what was not detected. Raises InvalidDataError
+    where one limit a column was asked for and a column has several.
     """
     floor: dict[int, float] = {}
     ceiling: dict[int, float] = {}
     own: dict[int, float] = {}
+    by_cell = reading.limits == "cell"
     for position, cells in sorted(seen.items()):
-        where = column_phrase(names, position)
         stated = reading.limits != "missing"
         low, high = (set(cells.below), set(cells.above)) if stated else (set(), set())
         level = _nondetect_level(cells, names, position, bool(low), reading)
-        if reading.limits == "cell":
-            if low or high or level is not None:
-                own[position] = min(low, default=np.nan) if level is None else level
-            continue
+        if low or high or level is not None:
+            own[position] = min(low, default=np.nan) if level is None else level
         low |= set() if level is None else {level}
-        if low:
-            floor[position] = max(low)
-            _refuse_several(where, "<", low, max(low), cells.smallest, cells.smallest < max(low), reading)
-        if high:
-            ceiling[position] = min(high)
-            _refuse_several(where, ">", high, min(high), cells.largest, cells.largest > min(high), reading)
-        if low and high and max(low) >= min(high):
+        floor |= {position: max(low)} if low else {}
+        ceiling |= {position: min(high)} if high else {}
+        several = ""
+        if len(low) > 1 or (low and cells.smallest < max(low)):
+            several = _several_limits("<", low, max(low), cells.smallest)
+        elif len(high) > 1 or (high and cells.largest > min(high)):
+            several = _several_limits(">", high, min(high), cells.largest)
+        where = column_phrase(names, position)
+        if several and reading.limits in ("one", "missing"):
+            raise InvalidDataError(f"{where}: {several}")
+        by_cell |= bool(several) and reading.limits is None
+        if not by_cell and low and high and max(low) >= min(high):
             raise InvalidDataError(
                 f"{where}: its limits <{max(low):g} and >{min(high):g} contradict each other. Correct the cells, or"
                 " read them as missing with limits='missing'."
             )
-    return CellLimits(tuple(floor.items()), tuple(ceiling.items())) if floor or ceiling else None, own
+    if by_cell:
+        return None, own
+    return CellLimits(tuple(floor.items()), tuple(ceiling.items())) if own else None, {}
 
 
 def _nondetect_level(
@@ -295,41 +290,42 @@ def _nondetect_level(
     return cells.smallest
 
 
-def _refuse_several(
-    where: str, sign: str, stated: set[float], chosen: float, extreme: float, beyond: bool, reading: Reading
-) -> None:
-    if reading.limits == "highest" or (len(stated) == 1 and not beyond):
-        return
+def _several_limits(sign: str, stated: set[float], chosen: float, extreme: float) -> str:
     one, side, limit = ("floor", "below", "highest") if sign == "<" else ("ceiling", "above", "lowest")
     shown = listed(f"{sign}{value:g}" for value in sorted(stated))
     what = f"{len(stated)} different limits, {shown}" if len(stated) > 1 else f"{shown} beside {extreme:g}"
-    raise SeveralLimits(
-        f"{where}: {what}, but limits='one' means one {one} a column. limits='cell' keeps every cell's own limit;"
+    return (
+        f"{what}, but limits='one' means one {one} a column. limits='cell' keeps every cell's own limit;"
         f" limits='highest' cuts the column at its {limit} limit: every value {side} {chosen:g} becomes {chosen:g};"
         " limits='missing' reads such cells as missing."
     )
 
 
 def at_limits(
-    values: NDArray[Any], limits: CellLimits | None, own: Mapping[int, float]
+    values: NDArray[Any], limits: CellLimits | None, own: Mapping[int, float], reading: Reading
 ) -> tuple[Floats, NDArray[np.int8] | None]:
-    """Rows with values beyond their column's limit cut to it, in place where that can be.
+    """Rows of :func:`read_distinct` as numbers, those beyond their column's limit cut to it.
 
     ``limits`` and ``own`` are those of :func:`stated_limits`. Where columns have cells with own limits, also -1 or 1
     where a number is only a limit, 0 elsewhere.
     """
-    if own:
-        values, beyond = np.array(values.real), values.imag.astype(np.int8)
-        for position, level in own.items():
-            values[(beyond[:, position] < 0) & (values[:, position] == NOT_DETECTED), position] = level
-        return values, beyond
-    if limits is not None:
-        values = values if values.flags.writeable else values.copy()
-        for position, limit in limits.floor:
-            np.maximum(values[:, position], limit, out=values[:, position])
-        for position, limit in limits.ceiling:
-            np.minimum(values[:, position], limit, out=values[:, position])
-    return values, None
+    if limits is None and not own and not np.iscomplexobj(values):
+        return values, None
+    beyond, values = values.imag.astype(np.int8), np.array(values.real)
+    not_detected = np.isnan(values) & (beyond != 0)
+    if reading.limits == "missing":
+        values[beyond != 0] = np.nan
+    floor, ceiling = (limits.floor, limits.ceiling) if limits else ((), ())
+    if reading.floors_nondetects:
+        for position, level in (*floor, *own.items()):
+            values[not_detected[:, position], position] = level
+    else:
+        beyond[not_detected] = 0
+    for position, limit in floor:
+        np.maximum(values[:, position], limit, out=values[:, position])
+    for position, limit in ceiling:
+        np.minimum(values[:, position], limit, out=values[:, position])
+    return values, beyond if own else None
 
 
 def told(

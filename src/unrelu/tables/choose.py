@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 from urllib.parse import unquote
 
@@ -16,67 +16,41 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
-from unrelu.tables.cells import PLAIN_MISSING, Seen, column_phrase
-from unrelu.tables.table_file import TableFile, without
+from unrelu.tables.cells import PLAIN_MISSING, ColumnKey, Reading, at_limits, column_phrase
+from unrelu.tables.table_file import Piece, TableFile, without
 from unrelu.validation import suggestion
 
 # --- columns ----------------------------------------------------------------------------------------
 
 
-ColumnKey = str | int
-"""A column's name, or its number counted from 0 (also as text, where columns have no names)."""
-ColumnKeys = ColumnKey | Sequence[ColumnKey] | None
-
-
-@dataclass(frozen=True)
-class ColumnChoice:
-    """The columns asked for, in the order asked for (all by default), less those to leave out or to keep as text."""
-
-    keep: tuple[ColumnKey, ...] = ()
-    drop: tuple[ColumnKey, ...] = ()
-    ids: tuple[ColumnKey, ...] = ()
-
-
-def column_keys(keys: ColumnKeys) -> tuple[ColumnKey, ...]:
-    if keys is None:
-        return ()
-    return (keys,) if isinstance(keys, str | int) else tuple(keys)
-
-
-def match_columns(tables: Sequence[TableFile], choice: ColumnChoice) -> list[list[int]]:
-    """Positions of the chosen columns in every file, so that all files give the same columns.
+def match_columns(tables: Sequence[TableFile], reading: Reading) -> tuple[list[list[int]], list[dict[str, int]]]:
+    """Positions, in every file, of the columns asked for, and of those kept as text by what they are called.
 
     The first file says which columns there are and in which order; the others are matched by name.
     """
     first = tables[0]
     places = [_places(table) for table in tables]
-    keep = [_label(first, key, places[0]) for key in choice.keep]
-    ids = {_label(first, key, places[0]) for key in choice.ids}
+    keep = [_label(first, key, places[0]) for key in reading.columns]
+    ids = list(dict.fromkeys(_label(first, key, places[0]) for key in reading.ids))
     for label in [label for label in keep if label in ids]:
         raise InputFileError(
             f"{first.name}: {column_phrase(first.column_names, places[0][label])} is asked for both as a number and as"
             " text: leave it out of columns= or of id=."
         )
-    drop = {_label(first, key, set().union(*places)) for key in choice.drop} | ids
+    drop = {_label(first, key, set().union(*places)) for key in reading.drop} | {*ids}
     asked = keep or [label for label in places[0] if label not in first.labels]
     wanted = [label for label in dict.fromkeys(asked) if label not in drop]
     if not wanted:
         raise InputFileError(f"{first.name}: no column is left to read. Drop fewer columns.")
     for table, place in zip(tables[1:], places[1:], strict=True):
         known = places[0].keys() | drop | table.labels
-        extra = [] if choice.keep else [label for label in place if label not in known]
-        _refuse_other_columns(first, table, [label for label in wanted if label not in place], extra)
-    return [[place[label] for label in wanted] for place in places]
-
-
-def match_ids(tables: Sequence[TableFile], choice: ColumnChoice) -> list[dict[str, int]]:
-    """Positions, in every file, of the columns that are kept as text, by what they are called."""
-    first, places = tables[0], [_places(table) for table in tables]
-    labels = list(dict.fromkeys(_label(first, key, places[0]) for key in choice.ids))
-    for table, place in zip(tables[1:], places[1:], strict=True):
-        _refuse_other_columns(first, table, [label for label in labels if label not in place], [])
+        extra = [] if keep else [label for label in place if label not in known]
+        _refuse_other_columns(first, table, [label for label in [*wanted, *ids] if label not in place], extra)
     prefix = "id" if first.column_names is None else ""
-    return [{f"{prefix}{label}": place[label] for label in labels} for place in places]
+    return (
+        [[place[label] for label in wanted] for place in places],
+        [{f"{prefix}{label}": place[label] for label in ids} for place in places],
+    )
 
 
 def _places(table: TableFile) -> dict[str, int]:
@@ -176,18 +150,18 @@ class Condition:
         return InvalidParameterError(f"where={self.text!r} {why}. Write comparisons such as {_EXAMPLE}.")
 
     def _read(self, node: ast.expr) -> Answer:
-        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-            inner = self._read(node.operand)
-            return lambda cells: 1.0 - inner(cells)
         join: Any = np.minimum
-        if isinstance(node, ast.BoolOp):
-            parts = [self._read(each) for each in node.values]
-            join = np.minimum if isinstance(node.op, ast.And) else np.maximum
-        elif isinstance(node, ast.Compare):
-            sides = [node.left, *node.comparators]
-            parts = [self._compared(*pair) for pair in zip(sides, node.ops, sides[1:], strict=False)]
-        else:
-            raise self._refusal("holds what is no comparison")
+        match node:
+            case ast.UnaryOp(op=ast.Not(), operand=operand):
+                inner = self._read(operand)
+                return lambda cells: 1.0 - inner(cells)
+            case ast.BoolOp(op=op, values=values):
+                parts = [self._read(each) for each in values]
+                join = np.minimum if isinstance(op, ast.And) else np.maximum
+            case ast.Compare(left=left, ops=ops, comparators=others):
+                parts = [self._compared(*pair) for pair in zip([left, *others], ops, others, strict=False)]
+            case _:
+                raise self._refusal("holds what is no comparison")
         return lambda cells: join.reduce([part(cells) for part in parts])
 
     def _compared(self, left: ast.expr, by: ast.cmpop, right: ast.expr) -> Answer:
@@ -216,18 +190,19 @@ class Condition:
 
     def _constants(self, node: ast.expr, several: bool) -> list[str | float]:
         """A number or a text, or several of them."""
-        if several and isinstance(node, ast.List | ast.Tuple | ast.Set) and node.elts:
-            return [item for each in node.elts for item in self._constants(each, False)]
-        negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
-        value = getattr(node.operand if isinstance(node, ast.UnaryOp) and negative else node, "value", None)
-        if not several and isinstance(value, bool | int | float):
-            return [-float(value) if negative else float(value)]
-        if not (several or negative) and isinstance(value, str):
-            return [value]
+        match node:
+            case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items) if several and items:
+                return [constant for each in items for constant in self._constants(each, False)]
+            case ast.Constant(value=str() as text) if not several:
+                return [text]
+            case ast.Constant(value=int() | float() as number) if not several:
+                return [float(number)]
+            case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)) if not several:
+                return [-float(number)]
         raise self._refusal("compares with what is no number, text or list of them")
 
 
-def cells_known(cells: Sequence[str] | Sequence[float] | NDArray[Any], as_text: bool) -> Cells:
+def cells_known(cells: Sequence[str] | NDArray[Any], as_text: bool) -> Cells:
     """Cells to be compared, and which of them are not missing; a text that is no number is none."""
     if as_text:
         texts = [str(cell).strip() for cell in cells]
@@ -251,12 +226,12 @@ _KEY = re.compile(r"([^=]+)=(.*)")
 _NO_KEY = "__HIVE_DEFAULT_PARTITION__"
 
 
-def chosen_tables(tables: Sequence[TableFile], where: str | None) -> list[TableFile]:
-    """The tables with the keys of their folders (site=A/year=2024) as columns; with ``where`` only rows that meet it.
+def chosen_tables(tables: Sequence[TableFile], reading: Reading) -> list[TableFile]:
+    """The tables with the keys of their folders (site=A/year=2024) as columns, and only the rows that are asked for.
 
     A file of which the keys alone say that none of its rows meets the condition is not read.
     """
-    condition = None if where is None else Condition(where)
+    condition = None if reading.where is None else Condition(reading.where)
     chosen: list[TableFile] = []
     for table in tables:
         names = table.column_names
@@ -267,9 +242,9 @@ def chosen_tables(tables: Sequence[TableFile], where: str | None) -> list[TableF
             told = {(name, text): cells_known([keys.get(name, "")], text) for name, text in condition.columns}
             if condition.holds(told)[0] == 0.0:
                 continue
-        chosen.append(ChosenTable(table, keys, condition) if keys or condition is not None else table)
-    if where is not None and not chosen:
-        raise no_row(where)
+        chosen.append(ChosenTable(table, keys, condition, reading) if keys or condition is not None else table)
+    if reading.where is not None and not chosen:
+        raise no_row(reading.where)
     return chosen
 
 
@@ -284,34 +259,37 @@ class ChosenTable(TableFile):
     Keys are no features unless they are asked for. How many rows meet a condition only a full read can tell.
     """
 
-    def __init__(self, table: TableFile, keys: Mapping[str, str], condition: Condition | None) -> None:
-        self.name, self.n_bytes = table.name, table.n_bytes
-        self._table, self._own, self._keys, self._condition = table, table.n_columns, list(keys.values()), condition
+    def __init__(
+        self, table: TableFile, keys: Mapping[str, str], condition: Condition | None, reading: Reading
+    ) -> None:
+        self.name, self.n_bytes, self.seen = table.name, table.n_bytes, table.seen
+        self._table, self._own, self._keys = table, table.n_columns, list(keys.values())
+        self._condition, self._reading = condition, reading
         self.n_columns, self.labels = table.n_columns + len(keys), frozenset(keys)
         self.column_names = None if table.column_names is None else (*table.column_names, *keys)
         self.n_rows = table.n_rows if condition is None else None
         names = self.column_names or tuple(map(str, range(self.n_columns)))
-        self._asked: list[tuple[int, bool]] = []  # where the condition's columns are
+        self._asked: dict[Column, int] = {}  # where the condition's columns are
         for name, as_text in sorted(() if condition is None else condition.columns):
             if name not in names:
                 said = suggestion(name, names, "Its columns are", most=8)
                 raise InputFileError(f"{self.name}: no column {name!r}, which where= asks for. {said}")
-            self._asked.append((names.index(name), as_text))
+            self._asked[name, as_text] = names.index(name)
 
     def _over(self, table: TableFile) -> Any:
         """The same choice from another table, such as a share of this one."""
         other = copy(self)
-        other._table, other.n_rows = table, table.n_rows if self._condition is None else None
+        other._table, other.seen, other.n_rows = table, table.seen, table.n_rows if self._condition is None else None
         return other
 
-    def check(self, wanted: Sequence[int]) -> np.dtype[Any]:
-        for position in (at for at in wanted if at >= self._own):
-            self._number(position)
-        own = [at for at in wanted if at < self._own]
-        return self._table.check(own) if own else np.dtype(np.float64)
-
-    def seen(self) -> dict[int, Seen]:
-        return self._table.seen()
+    def check(self, wanted: Sequence[int], thorough: bool = False) -> np.dtype[Any]:
+        types = []
+        for columns in ([at for (_, as_text), at in self._asked.items() if not as_text], wanted):
+            for position in (at for at in columns if at >= self._own):
+                self._number(position)
+            own = [at for at in columns if at < self._own]
+            types.append(self._table.check(own, thorough) if own else np.dtype(np.float64))
+        return types[-1]
 
     def shares(self) -> list[TableFile]:
         return [self._over(share) for share in self._table.shares()]
@@ -319,24 +297,21 @@ class ChosenTable(TableFile):
     def read_through(self, wanted: Sequence[int]) -> TableFile:
         other: ChosenTable = self._over(self._table.read_through([at for at in wanted if at < self._own]))
         if self._condition is not None:
-            other.n_rows = sum(int(mask.sum()) for mask in other._masks())
+            other.n_rows = sum(int(meets.sum()) for _, meets in other._all_rows((), _ROWS, ()))
         return other
 
-    def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
-        yield from self._chosen(self._all_pieces(wanted, rows))
-
-    def texts(self, position: int) -> Iterator[list[str]]:
-        yield from self._chosen(self._all_texts(position))
+    def pieces(self, wanted: Sequence[int], rows: int, texts: Sequence[int] = ()) -> Iterator[Piece]:
+        for (numbers, cells), meets in self._all_rows(wanted, rows, texts):
+            if meets.any():
+                yield numbers[meets], [list(compress(column, meets)) for column in cells]
 
     def line_of(self, row: int) -> tuple[int | None, int]:
-        if self._condition is None:
-            return self._table.line_of(row)
         kept = before = 0
-        for mask in self._masks():
-            found = int(mask.sum())
+        for _, meets in self._all_rows((), _ROWS, ()):
+            found = int(meets.sum())
             if kept + found > row:
-                return self._table.line_of(before + int(np.flatnonzero(mask)[row - kept]))
-            kept, before = kept + found, before + len(mask)
+                return self._table.line_of(before + int(np.flatnonzero(meets)[row - kept]))
+            kept, before = kept + found, before + len(meets)
         return None, kept
 
     def _number(self, position: int) -> float:
@@ -351,61 +326,29 @@ class ChosenTable(TableFile):
                 f" text with id={name!r}."
             ) from error
 
-    def _all_pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
-        own = [at for at in wanted if at < self._own]
-        if len(own) == len(wanted):
-            yield from self._table.pieces(wanted, rows)
-            return
-        held = {at: self._number(at) for at in wanted if at >= self._own}
-        sizes: Iterator[Any] = self._table.pieces(own, rows) if own else self._table.texts(0)
-        for piece in sizes:
-            columns = [np.full(len(piece), held[at]) if at in held else piece[:, own.index(at)] for at in wanted]
-            yield np.column_stack(columns)
-
-    def _all_texts(self, position: int) -> Iterator[list[str]]:
-        if position < self._own:
-            yield from self._table.texts(position)
-            return
-        for piece in self._table.texts(0):
-            yield [self._keys[position - self._own]] * len(piece)
-
-    def _chosen(self, pieces: Iterator[Any]) -> Iterator[Any]:
-        """Of pieces of all rows the rows that meet the condition."""
-        if self._condition is None:
-            yield from pieces
-            return
-        for piece, mask in together(pieces, self._masks()):
-            if mask.any():
-                yield piece[mask] if isinstance(piece, np.ndarray) else [piece[k] for k in np.flatnonzero(mask)]
-
-    def _masks(self) -> Iterator[NDArray[np.bool_]]:
-        """Whether rows meet the condition, some at a time."""
-        assert self._condition is not None
-        columns = sorted(self._condition.columns)
-        for pieces in together(*(self._compared(*each) for each in self._asked)):
-            known = [cells_known(piece, as_text) for piece, (_, as_text) in zip(pieces, columns, strict=True)]
-            yield self._condition.holds(dict(zip(columns, known, strict=True))) == 1.0
-
-    def _compared(self, position: int, as_text: bool) -> Iterator[Any]:
-        """All cells of a column that the condition speaks of."""
-        if as_text:
-            yield from self._all_texts(position)
-            return
-        self.check([position])
-        for piece in self._all_pieces([position], _ROWS):
-            yield piece[:, 0].real
-
-
-def together(*streams: Iterator[Any]) -> Iterator[tuple[Any, ...]]:
-    """Sequences of the same rows, in pieces of any size each, in equal pieces."""
-    held: list[Any] = [() for _ in streams]
-    while True:
-        for k, stream in enumerate(streams):
-            while len(held[k]) == 0:
-                piece = next(stream, None)
-                if piece is None:
-                    return
-                held[k] = piece
-        rows = min(map(len, held))
-        yield tuple(each[:rows] for each in held)
-        held = [each[rows:] for each in held]
+    def _all_rows(
+        self, wanted: Sequence[int], rows: int, texts: Sequence[int]
+    ) -> Iterator[tuple[Piece, NDArray[np.bool_]]]:
+        """All rows, keys among their columns, and whether they meet the condition."""
+        numbers = dict.fromkeys([*wanted, *(at for (_, as_text), at in self._asked.items() if not as_text)])
+        words = dict.fromkeys([*texts, *(at for (_, as_text), at in self._asked.items() if as_text)])
+        own, own_words = ([at for at in each if at < self._own] for each in (numbers, words))
+        if not own:
+            own_words = own_words or [0]  # which tells how many rows there are
+        for values, cells in self._table.pieces(own, rows, own_words):
+            n = len(values) if own else len(cells[0])
+            columns = dict(zip(own, values.T, strict=True))
+            columns |= {at: np.full(n, self._number(at)) for at in numbers if at >= self._own}
+            by_text = dict(zip(own_words, cells, strict=True))
+            by_text |= {at: [self._keys[at - self._own]] * n for at in words if at >= self._own}
+            known: dict[Column, Cells] = {}
+            for column, at in self._asked.items():
+                if column[1]:
+                    known[column] = cells_known(by_text[at], True)
+                else:  # what was not detected is below everything, where it is to be floored
+                    compared, _ = at_limits(columns[at][:, np.newaxis], None, {0: -np.inf}, self._reading)
+                    known[column] = cells_known(compared[:, 0], False)
+            meets = np.ones(n, dtype=bool) if self._condition is None else self._condition.holds(known) == 1.0
+            if own != list(wanted) or not own:
+                values = np.column_stack([np.empty((n, 0)), *(columns[at] for at in wanted)])
+            yield (values, [by_text[at] for at in texts]), meets

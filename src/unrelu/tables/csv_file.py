@@ -25,11 +25,10 @@ from typing import IO, Any, cast
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyarrow import csv as arrow_csv
 
 from unrelu.errors import GuessedHeaderWarning, InputFileError, MissingDependencyError
-from unrelu.tables.arrow_files import ColumnsOfArrow
+from unrelu.tables.arrow_files import as_rows, read_texts
 from unrelu.tables.cells import (
     PLAIN_MISSING,
     Reading,
@@ -40,11 +39,11 @@ from unrelu.tables.cells import (
     read_cell,
 )
 from unrelu.tables.table_file import (
+    Piece,
     TableFile,
     damage_reported,
     first_fault,
     first_line,
-    refuse_no_rows,
     row_and_line,
 )
 from unrelu.validation import listed, suggestion, warn
@@ -58,16 +57,14 @@ _PADDED_MISSING = list(
 )
 
 
-class CsvFile(ColumnsOfArrow):
+class CsvFile(TableFile):
     """A text table. ``name`` calls one that was put aside, and is here alone; ``delimiter`` is the usual one."""
-
-    n_rows: int | None
 
     def __init__(
         self, path: str, reading: Reading, *, name: str | None = None, delimiter: str = ",", packing: str | None = None
     ) -> None:
-        super().__init__(path, reading, name)
-        self._put_aside, self._packing = name is not None, packing
+        super().__init__(path, name)
+        self._put_aside, self._packing, self._looked_through = name is not None, packing, frozenset[int]()
         self._rows_before_data = 0
         with self._faults_reported():
             if packing == "zip" and _table_in(path).lower().endswith(".tsv"):
@@ -79,8 +76,8 @@ class CsvFile(ColumnsOfArrow):
             raise InputFileError(f"{self.name}: there is nothing in it, it is empty.")
         self.n_columns = len(head[0])
         self._unnamed: frozenset[int] = frozenset()
-        self.decimal = reading.decimal or _decimal_mark(head, self._delimiter)
-        if named := self._has_header(head):
+        self._decimal = reading.decimal or _decimal_mark(head, self._delimiter)
+        if named := self._has_header(head) if reading.header is None else reading.header:
             try:
                 "".join(head[0]).encode()
             except UnicodeEncodeError as error:  # bytes that are not UTF-8 were smuggled in as surrogates
@@ -88,7 +85,7 @@ class CsvFile(ColumnsOfArrow):
             self._unnamed = frozenset(i for i, cell in enumerate(head[0]) if not cell.strip())
             self.column_names = tuple(cell.strip() or f"column {i + 1}" for i, cell in enumerate(head[0]))
         self._rows_before_data += named
-        refuse_no_rows(self.name, len(head) - named)
+        self.is_empty = len(head) == named
 
     def _head(self, delimiter: str) -> list[list[str]]:
         """The first rows that are not blank, cut by a mark."""
@@ -104,14 +101,11 @@ class CsvFile(ColumnsOfArrow):
         return head
 
     def _has_header(self, head: list[list[str]]) -> bool:
-        if self._reading.header is not None:
-            return self._reading.header
-        first = [read_cell(cell, self.decimal) for cell in head[0]]
+        first = [read_cell(cell, self._decimal) for cell in head[0]]
         kinds = {None if cell is None else cell.kind for cell in first}
         if None in kinds or not kinds & {"number", "grouped", "below", "above"}:
             return True  # what columns are called: no cells of a table, or none that is a number or a limit
-        guess = _numeric_header(head, self.decimal)
-        shown = listed(map(str.strip, head[0]), most=4)
+        guess = _numeric_header(head, self._decimal)
         said = {
             True: "was taken for column names: whole numbers above columns of other numbers. Say header=False if it is"
             " data, header=True if it is not.",
@@ -119,30 +113,33 @@ class CsvFile(ColumnsOfArrow):
             " header=False if it does not.",
         }
         if guess in said:
+            shown = listed(map(str.strip, head[0]), most=4)
             warn(f"{self.name}: the first line ({shown}) {said[guess]}", GuessedHeaderWarning)
         return bool(guess)
 
-    def check(self, wanted: Sequence[int]) -> np.dtype[Any]:
+    def check(self, wanted: Sequence[int], thorough: bool = False) -> np.dtype[Any]:
         unnamed = [position for position in wanted if position in self._unnamed]
         if unnamed:
-            fault = first_fault(self._data(), self.column_names, self.n_columns, wanted, self.decimal, unnamed)
-            raise InputFileError(f"{self.name}: {fault}")
-        if not self._is_plain(wanted):
+            raise InputFileError(f"{self.name}: {self._fault(wanted, unnamed)}")
+        if not self._looked_through.issuperset(wanted) and (thorough or not self._is_plain(wanted)):
             self._look_through(wanted)
         return np.dtype(np.float64)
+
+    def _fault(self, wanted: Sequence[int], unnamed: Sequence[int] = ()) -> str | None:
+        return first_fault(self._data(), self.column_names, self.n_columns, wanted, self._decimal, unnamed)
 
     def shares(self) -> list[TableFile]:
         return [] if self._put_aside else super().shares()  # what was put aside is here alone
 
     def read_through(self, wanted: Sequence[int]) -> TableFile:
-        self.n_rows = sum(len(piece) for piece in self.pieces(wanted, 0))
+        self.n_rows = sum(len(numbers) for numbers, _ in self.pieces(wanted, 0))
         return self
 
     # --- cells --------------------------------------------------------------------------------------
 
     def _is_plain(self, wanted: Sequence[int]) -> bool:
         """Whether the first megabyte holds numbers only, and what can be searched at once no limit."""
-        if self._reading.thorough or self._encoding == "utf-16":
+        if self._encoding == "utf-16":
             return False
         with self._faults_reported():
             with _unpacked(self._path, self._packing) as stream:
@@ -167,65 +164,63 @@ class CsvFile(ColumnsOfArrow):
             try:
                 for columns in self._batches(wanted, wanted):
                     for position, column in zip(wanted, columns, strict=True):
-                        seen[position] = seen[position].merge(self._read_texts(column)[1])
+                        seen[position] = seen[position].merge(read_texts(column, self._decimal)[1])
             except (pa.ArrowInvalid, UnreadableCell) as error:
-                fault = first_fault(self._data(), self.column_names, self.n_columns, wanted, self.decimal)
-                fault = fault or f"cannot be read as csv ({first_line(error)})."
+                fault = self._fault(wanted) or f"cannot be read as csv ({first_line(error)})."
                 raise InputFileError(f"{self.name}: {fault}") from error
-        self._texts |= {position: cells for position, cells in seen.items() if cells}
+        self.seen |= {position: cells for position, cells in seen.items() if cells}
+        self._looked_through |= {*wanted}
 
-    def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:  # noqa: ARG002
+    def pieces(self, wanted: Sequence[int], rows: int, texts: Sequence[int] = ()) -> Iterator[Piece]:  # noqa: ARG002
         # pyarrow cuts csv by bytes, not by rows
         done = 0
         with self._faults_reported():
             try:
-                for piece in self._numbers(wanted):
-                    done += len(piece)
-                    yield piece
+                for numbers, cells in self._rows(wanted, texts):
+                    done += len(cells[0]) if cells else len(numbers)
+                    yield numbers, cells
                 return
-            except pa.ArrowInvalid:
+            except (pa.ArrowInvalid, UnreadableCell):
                 self._look_through(wanted)
-            self._refuse_late_limits(wanted)
-            for piece in self._numbers(wanted):
-                if done < len(piece):
-                    yield piece[done:]
-                done = max(done - len(piece), 0)
+            # Rows that were handed out already may have been taken for what they are not.
+            limited = [j for j in wanted if j in self.seen and (self.seen[j].below or self.seen[j].above)]
+            for number, (line, row) in enumerate(self._data() if limited else (), start=1):
+                for position in sorted(wanted):
+                    cell = read_cell(row[position], self._decimal)
+                    if cell is not None and cell.kind in ("below", "above"):
+                        place = f"{row_and_line(number, line)}, {column_phrase(self.column_names, position)}"
+                        raise InputFileError(
+                            f"{self.name}: {place}: the first limit {row[position]!r}, far down in a packed file. Say"
+                            " limits='one' to have all of it looked through before it is used."
+                        )
+            for numbers, cells in self._rows(wanted, texts):
+                new = slice(done, None)
+                if done < len(numbers):
+                    yield numbers[new], [column[new] for column in cells]
+                done = max(done - len(numbers), 0)
 
-    def _numbers(self, wanted: Sequence[int]) -> Iterator[NDArray[Any]]:
-        texts = [position for position in wanted if position in self._texts]
-        for columns in self._batches(wanted, texts):
-            yield self._rows(wanted, columns, np.dtype(np.float64))
-
-    def _refuse_late_limits(self, wanted: Sequence[int]) -> None:
-        """Rows that were handed out already may have been taken for what they are not."""
-        if not any(self._texts[j].below or self._texts[j].above for j in wanted if j in self._texts):
-            return
-        for number, (line, row) in enumerate(self._data(), start=1):
-            for position in sorted(wanted):
-                cell = read_cell(row[position], self.decimal)
-                if cell is not None and cell.kind in ("below", "above"):
-                    place = f"{row_and_line(number, line)}, {column_phrase(self.column_names, position)}"
-                    raise InputFileError(
-                        f"{self.name}: {place}: the first limit {row[position]!r}, far down in a packed file. Say"
-                        " limits='one' to have all of it looked through before it is used."
-                    )
+    def _rows(self, wanted: Sequence[int], texts: Sequence[int]) -> Iterator[Piece]:
+        positions = list(dict.fromkeys([*wanted, *texts]))
+        as_text = [at for at in positions if at in self.seen or at in texts]
+        for batch in self._batches(positions, as_text):
+            columns = dict(zip(positions, batch, strict=True))
+            cells = [[_decoded(cell) for cell in columns[at].cast(pa.binary()).to_pylist()] for at in texts]
+            numbers = [columns[at] for at in wanted]
+            yield as_rows(wanted, numbers, as_text, self._decimal, np.dtype(np.float64)), cells
 
     @property
     def _block_size(self) -> int:
         return max(2**20, 256 * self.n_columns)  # a block must hold at least one row
 
-    def _batches(
-        self, wanted: Sequence[int], texts: Collection[int] = (), source: Any = None, as_written: bool = False
-    ) -> Iterator[list[Any]]:
+    def _batches(self, wanted: Sequence[int], texts: Collection[int] = (), source: Any = None) -> Iterator[list[Any]]:
         """The wanted columns, some rows at a time, as numbers or as ``texts``; of the file, or of another source."""
         labels = [str(position) for position in range(self.n_columns)]
-        kinds = dict.fromkeys(labels, pa.binary() if as_written else pa.float64())
         convert = arrow_csv.ConvertOptions(
-            column_types=kinds | {labels[each]: pa.string() for each in texts},
+            column_types=dict.fromkeys(labels, pa.float64()) | {labels[each]: pa.string() for each in texts},
             include_columns=[labels[position] for position in wanted],
-            null_values=[] if as_written else _PADDED_MISSING,
-            strings_can_be_null=not as_written,
-            decimal_point=self.decimal,
+            null_values=_PADDED_MISSING,
+            strings_can_be_null=False,
+            decimal_point=self._decimal,
             check_utf8=False,
         )
         read = arrow_csv.ReadOptions(
@@ -241,11 +236,6 @@ class CsvFile(ColumnsOfArrow):
         ):
             for batch in reader:
                 yield batch.columns
-
-    def texts(self, position: int) -> Iterator[list[str]]:
-        with self._faults_reported():
-            for (column,) in self._batches([position], as_written=True):
-                yield [_decoded(cell) for cell in column.to_pylist()]
 
     # --- rows as they are written -------------------------------------------------------------------
 

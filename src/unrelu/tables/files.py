@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -20,34 +19,10 @@ from numpy.typing import NDArray
 from unrelu.contracts import Block
 from unrelu.errors import InputFileError, InvalidParameterError, SkippedFilesWarning
 from unrelu.passes.rows import Ask, Part, Rows, checked_block_rows, regroup, rows_per_block
-from unrelu.tables.cells import (
-    Reading,
-    Seen,
-    SeveralLimits,
-    at_limits,
-    stated_limits,
-    told,
-    warn_of_nondetects,
-)
-from unrelu.tables.choose import (
-    ColumnChoice,
-    ColumnKeys,
-    chosen_tables,
-    column_keys,
-    match_columns,
-    match_ids,
-    no_row,
-)
+from unrelu.tables.cells import ColumnKey, Reading, Seen, at_limits, stated_limits, told, warn_of_nondetects
+from unrelu.tables.choose import chosen_tables, match_columns, no_row
 from unrelu.tables.numpy_files import NpyTable, NpzTable, SparseFile, SparseSamples, are_sparse
-from unrelu.tables.table_file import (
-    NoRowsError,
-    PathLike,
-    TableFile,
-    extension_of,
-    require_pyarrow,
-    row_and_line,
-    unknown_kind,
-)
+from unrelu.tables.table_file import PathLike, TableFile, extension_of, require_pyarrow, row_and_line, unknown_kind
 from unrelu.tables.write import names_or_numbers
 from unrelu.validation import counted, listed, warn
 
@@ -59,24 +34,23 @@ class FileSamples(Rows):
     not this process. ``skipped_files``: those that were bad and are left out, and why.
     """
 
-    def __init__(
-        self,
-        tables: Sequence[TableFile],
-        choice: ColumnChoice,
-        block_rows: int | None = None,
-        reading: Reading = Reading(),  # noqa: B008 - frozen
-    ) -> None:
-        self._tables, self._choice, self._asked_rows = tuple(tables), choice, block_rows
-        self._wanted = match_columns(tables, choice)
-        self._ids = match_ids(tables, choice)
-        self._reading = reading
-        types = [table.check(wanted) for table, wanted in zip(tables, self._wanted, strict=True)]
-        self._dtype = np.result_type(*types)
+    def __init__(self, tables: Sequence[TableFile], reading: Reading, block_rows: int | None = None) -> None:
+        self._tables, self._reading, self._asked_rows = tuple(tables), reading, block_rows
+        self._wanted, self._ids = match_columns(tables, reading)
+        thorough = reading.limits is not None or reading.floors_nondetects
+        self._dtype = np.result_type(*self._checked(thorough))
         names, self.n_features = tables[0].column_names, len(self._wanted[0])
         self.feature_names = None if names is None else tuple(names[position] for position in self._wanted[0])
         self.limits, self._own_limits = stated_limits(self.seen(), self.feature_names, reading)
-        self.limits_by_cell = tuple(self._own_limits)  # with limits="cell", whose cells ``Block.beyond`` marks
+        if self._own_limits and not thorough:  # there may be more limits far down in a packed file
+            self._checked(thorough=True)
+            self.limits, self._own_limits = stated_limits(self.seen(), self.feature_names, reading)
+        self.limits_by_cell = tuple(self._own_limits)  # whose cells ``Block.beyond`` marks
         self._block_rows = checked_block_rows(block_rows) or rows_per_block(self.n_rows, self.n_features)
+
+    def _checked(self, thorough: bool) -> list[np.dtype[Any]]:
+        each = zip(self._tables, self._wanted, strict=True)
+        return [table.check(wanted, thorough) for table, wanted in each]
 
     @property
     def n_rows(self) -> int | None:
@@ -100,33 +74,36 @@ class FileSamples(Rows):
         """Cells that are no plain numbers, by column, of all files."""
         found: dict[int, Seen] = {}
         for table, wanted in zip(self._tables, self._wanted, strict=True):
-            for position, cells in table.seen().items():
-                if position in wanted and cells:
-                    at = wanted.index(position)
+            for at, position in enumerate(wanted):
+                if cells := table.seen.get(position):
                     found[at] = found.get(at, Seen()).merge(cells)
         return found
 
     def ids(self) -> dict[str, list[str]]:
         """The columns that are kept as text, of all rows, by name."""
-        return {name: self._texts([places[name] for places in self._ids]) for name in self._ids[0]}
+        return self._texts(self._ids)
 
-    def _texts(self, places: Sequence[int]) -> list[str]:
-        """A column as text, of all rows."""
-        pieces = (table.texts(at) for table, at in zip(self._tables, places, strict=True))
-        return list(chain.from_iterable(chain.from_iterable(pieces)))
+    def _texts(self, places: Sequence[Mapping[str, int]]) -> dict[str, list[str]]:
+        """Columns as text, of all rows; ``places``: where each is in every file."""
+        found: dict[str, list[str]] = {name: [] for name in places[0]}
+        for table, at in zip(self._tables, places, strict=True):
+            for _, columns in table.pieces((), _AT_A_TIME, list(at.values())) if at else ():
+                for name, cells in zip(at, columns, strict=True):
+                    found[name] += cells
+        return found
 
     def split_column(self, name: str | int) -> tuple[FileSamples, NDArray[Any]]:
         """The rows without a column, and the cells of that column as they stand, which need not be numbers."""
-        if name in self._choice.keep:
+        if name in self._reading.columns:
             raise InputFileError(
                 f"{self._tables[0].name}: column {name!r} is asked for as a feature and as groups=. Leave it out of"
                 " columns=."
             )
-        places = match_columns(self._tables, ColumnChoice((name,)))
-        others = replace(self._choice, drop=(*self._choice.drop, name))
-        rest = FileSamples(self._tables, others, self._asked_rows, self._reading)
+        places, _ = match_columns(self._tables, Reading(columns=(name,)))
+        others = replace(self._reading, drop=(*self._reading.drop, name))
+        rest = FileSamples(self._tables, others, self._asked_rows)
         rest.engine, rest.skipped_files = self.engine, self.skipped_files
-        return rest, np.array(self._texts([at for (at,) in places]), dtype=object)
+        return rest, np.array(self._texts([{"": at} for (at,) in places])[""], dtype=object)
 
     def row_label(self, row: int) -> str:
         """How messages call a row that is counted from 0: counted from 1, with its line and file if it has any."""
@@ -147,15 +124,14 @@ class FileSamples(Rows):
     def blocks_from(self, row: int) -> Iterator[Block]:
         """The blocks of the rows from this one on, counted from 0: of the same rows each, if a block starts there."""
         first_row = 0
-        for values in regroup(self._pieces(row), self._block_rows):
-            values, beyond = at_limits(values, self.limits, self._own_limits)
-            values = values.astype(self._dtype, copy=False)
-            yield Block(values, first_row, beyond=beyond)
+        for values in regroup(self._numbers(row), self._block_rows):
+            values, beyond = at_limits(values, self.limits, self._own_limits, self._reading)
+            yield Block(values.astype(self._dtype, copy=False), first_row, beyond=beyond)
             first_row += len(values)
         if self._reading.where is not None and row + first_row == 0:
             raise no_row(self._reading.where)
 
-    def _pieces(self, skipped: int) -> Iterator[NDArray[Any]]:
+    def _numbers(self, skipped: int) -> Iterator[NDArray[Any]]:
         """All rows but the first ones, which are not even read where a file knows its parts."""
         every = zip(self._tables, self._wanted, strict=True)
         parts = [(part, at) for table, at in every for part in ((table.shares() or [table]) if skipped else [table])]
@@ -163,10 +139,10 @@ class FileSamples(Rows):
             if skipped and part.n_rows is not None and part.n_rows <= skipped:
                 skipped -= part.n_rows
                 continue
-            for piece in part.pieces(wanted, self._block_rows):
-                left_out = min(skipped, len(piece))
-                skipped, piece = skipped - left_out, piece[left_out:]
-                yield piece if np.iscomplexobj(piece) else piece.astype(self._dtype, copy=False)
+            for numbers, _ in part.pieces(wanted, self._block_rows):
+                left_out = min(skipped, len(numbers))
+                skipped, numbers = skipped - left_out, numbers[left_out:]
+                yield numbers if np.iscomplexobj(numbers) else numbers.astype(self._dtype, copy=False)
 
     def parts(self, ask: Ask) -> list[Part] | None:
         """Files, and shares of long ones, for others to read; None where one is here alone, as standard input is."""
@@ -200,7 +176,7 @@ class FileSamples(Rows):
         names = [os.path.abspath(table.name) for table in self._tables]
         files = [[name, os.stat(name).st_size, os.stat(name).st_mtime_ns] for name in names]
         columns = list(self.feature_names or map(str, self._wanted[0]))
-        return {"files": files, "columns": columns, "settings": (self._choice, self._reading, self._block_rows)}
+        return {"files": files, "columns": columns, "settings": (self._reading, self._block_rows)}
 
 
 @contextmanager
@@ -224,9 +200,9 @@ def _read_through(share: tuple[TableFile, Sequence[int]]) -> TableFile:
 def open_samples(
     paths: PathLike | Sequence[PathLike],
     *,
-    columns: ColumnKeys = None,
-    drop: ColumnKeys = None,
-    id: ColumnKeys = None,
+    columns: ColumnKey | Sequence[ColumnKey] | None = None,
+    drop: ColumnKey | Sequence[ColumnKey] | None = None,
+    id: ColumnKey | Sequence[ColumnKey] | None = None,
     header: bool | None = None,
     decimal: str | None = None,
     limits: str | None = None,
@@ -318,8 +294,9 @@ def open_samples(
     >>> samples.limits, samples.ids()
     (CellLimits(floor=((0, 0.25),), ceiling=()), {'site': ['A', 'B']})
     """
-    names, choice = files_of(paths), ColumnChoice(column_keys(columns), column_keys(drop), column_keys(id))
-    reading = Reading(header, decimal, limits, nondetect, sheet, where)
+    names = files_of(paths)
+    keep, out, ids = ((keys,) if isinstance(keys, str | int) else tuple(keys or ()) for keys in (columns, drop, id))
+    reading = Reading(keep, out, ids, header, decimal, limits, nondetect, sheet, where)
     sparse = are_sparse(names)
     if checkpoint is not None and (scheduler is not None or "-" in names or sparse):
         raise InvalidParameterError(
@@ -331,14 +308,15 @@ def open_samples(
             raise InvalidParameterError(
                 f"{names[0]}: sparse tables are read whole, in this process: leave scheduler= and where= out."
             )
-        return _sparse_rows(names, choice)
-    try:
-        samples = _file_samples(names, choice, block_rows, reading, skip_bad_files)
-    except SeveralLimits:
-        if limits is not None or "-" in names:
-            raise
-        reading = replace(reading, limits="cell")
-        samples = _file_samples(names, choice, block_rows, reading, skip_bad_files)
+        if reading.ids:
+            raise InputFileError(
+                f"{names[0]}: a sparse table holds numbers only, and no column to keep as text: leave id= out."
+            )
+        tables = [SparseFile(name) for name in names]
+        matched, _ = match_columns(tables, reading)
+        parts: list[Any] = [table.matrix[:, at] for table, at in zip(tables, matched, strict=True)]
+        return SparseSamples(parts[0] if len(parts) == 1 else scipy.sparse.vstack(parts, format="csr"))
+    samples = _file_samples(names, reading, block_rows, skip_bad_files)
     warn_of_nondetects(samples.seen(), names_or_numbers(samples.feature_names, samples.n_features), reading)
     if checkpoint is not None:
         from unrelu.passes.checkpoints import CheckpointedEngine
@@ -351,42 +329,27 @@ def open_samples(
     return samples
 
 
-def _sparse_rows(names: Sequence[str], choice: ColumnChoice) -> SparseSamples:
-    """The rows of all files, one after the other; their columns go by numbers, as the files have no names."""
-    if choice.ids:
-        raise InputFileError(
-            f"{names[0]}: a sparse table holds numbers only, and no column to keep as text: leave id= out."
-        )
-    files = [SparseFile(name) for name in names]
-    parts: list[Any] = [file.matrix[:, at] for file, at in zip(files, match_columns(files, choice), strict=True)]
-    return SparseSamples(parts[0] if len(parts) == 1 else scipy.sparse.vstack(parts, format="csr"))
-
-
-def _file_samples(
-    names: Sequence[str], choice: ColumnChoice, block_rows: int | None, reading: Reading, skip_bad_files: bool
-) -> FileSamples:
+def _file_samples(names: Sequence[str], reading: Reading, block_rows: int | None, skip_bad_files: bool) -> FileSamples:
     """Rows of the files, less those of several that have columns but no rows; and, if asked for, less bad ones.
 
     Every file is then read once before: a row of one that turns out to be bad must never have counted.
     """
-    tables: list[TableFile] = []
-    without_rows: list[NoRowsError] = []
+    opened: list[TableFile] = []
     bad: dict[str, str] = {}
     for name in names:
         try:
-            tables.append(open_table(name, reading))
-        except NoRowsError as error:
-            without_rows.append(error)
+            opened.append(open_table(name, reading))
         except InputFileError as error:
             if not skip_bad_files:
                 raise
             bad[name] = str(error)
-    if without_rows and not tables:
-        raise without_rows[0]
+    tables = [table for table in opened if not table.is_empty]
+    if opened and not tables:
+        raise InputFileError(f"{opened[0].name}: has columns but no rows. Add rows, or leave the file out.")
     if tables:
-        tables = chosen_tables(tables, reading.where)
+        tables = chosen_tables(tables, reading)
     if skip_bad_files and tables:
-        for table, wanted in zip(list(tables), match_columns(tables, choice), strict=True):
+        for table, wanted in zip(list(tables), match_columns(tables, reading)[0], strict=True):
             try:
                 table.check(wanted)
                 for _ in table.pieces(wanted, _AT_A_TIME):
@@ -398,7 +361,7 @@ def _file_samples(
         raise InputFileError(f"No file can be read: all {len(bad)} are bad. {next(iter(bad.values()))}")
     if bad:
         warn(f"{counted(len(bad), 'bad file')} left out. {listed(bad.values(), most=8)}", SkippedFilesWarning)
-    samples = FileSamples(tables, choice, block_rows, reading)
+    samples = FileSamples(tables, reading, block_rows)
     samples.skipped_files = bad
     return samples
 
@@ -420,20 +383,20 @@ def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
         raise InputFileError("No file given. Name at least one, or - for csv on standard input.")
-    return [name for path in given for name in _matching(os.path.expanduser(os.fspath(path)))]
-
-
-def _matching(path: str) -> list[str]:
-    if os.path.isdir(path):
-        return _tables_in(path)
-    if path == "-" or os.path.exists(path):  # a file whose name has brackets is no glob
-        return [path]
-    if not glob.has_magic(path):
-        raise InputFileError(f"{path}: no such file.")
-    found = sorted(glob.glob(path, recursive=True))
-    if not found:
-        raise InputFileError(f"{path}: no file matches.")
-    return found
+    names: list[str] = []
+    for path in (os.path.expanduser(os.fspath(each)) for each in given):
+        if os.path.isdir(path):
+            names += _tables_in(path)
+        elif path == "-" or os.path.exists(path):  # a file whose name has brackets is no glob
+            names.append(path)
+        elif not glob.has_magic(path):
+            raise InputFileError(f"{path}: no such file.")
+        else:
+            found = sorted(glob.glob(path, recursive=True))
+            if not found:
+                raise InputFileError(f"{path}: no file matches.")
+            names += found
+    return names
 
 
 def _tables_in(folder: str) -> list[str]:
@@ -458,7 +421,7 @@ def _tables_in(folder: str) -> list[str]:
 def column_names(paths: PathLike | Sequence[PathLike], header: bool | None = None) -> tuple[str, ...] | None:
     """What the columns of the first file are called, without reading its cells; None where they have no names."""
     first = files_of(paths)[0]
-    return None if are_sparse([first]) else open_table(first, Reading(header)).column_names
+    return None if are_sparse([first]) else open_table(first, Reading(header=header)).column_names
 
 
 def open_table(path: str, reading: Reading) -> TableFile:

@@ -14,7 +14,6 @@ from unrelu.passes.rows import ArraySamples
 from unrelu.tables.cells import (
     Reading,
     Seen,
-    SeveralLimits,
     UnreadableCell,
     at_limits,
     read_distinct,
@@ -55,14 +54,9 @@ def read_frame(
     except UnreadableCell as error:
         raise InvalidDataError(frame_fault(frame, decimal)) from error
     values, seen = np.column_stack([column for column, _ in columns]), dict(enumerate(cells for _, cells in columns))
-    try:
-        found, own = stated_limits(seen, names, reading)
-    except SeveralLimits:
-        if limits is not None:
-            raise
-        return read_frame(frame, decimal=decimal, limits="cell", nondetect=nondetect)
+    found, own = stated_limits(seen, names, reading)
     warn_of_nondetects(seen, names, reading)
-    values, beyond = at_limits(values, found, own)
+    values, beyond = at_limits(values, found, own, reading)
     if beyond is None:
         return ArraySamples(values, feature_names=names, limits=found)
     floor, ceiling = (np.where(beyond == side, values, side * np.inf) for side in (-1, 1))
@@ -91,7 +85,7 @@ def _column(column: Any, reading: Reading) -> tuple[NDArray[Any], Seen]:
     decimal = reading.decimal or "."
     texts = [_text(cell, decimal) for cell in cells]
     places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    return read_distinct(list(places), np.array([places[text] for text in texts]), decimal, reading)
+    return read_distinct(list(places), np.array([places[text] for text in texts]), decimal)
 
 
 def _text(cell: Any, decimal: str) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from unrelu.contracts import Block, FloatArray
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
 from unrelu.passes.rows import MOST_CELLS, Rows, SparseBlock, as_floats, float_type, holds_numbers, rows_per_block
-from unrelu.tables.table_file import SHARE_CELLS, TableFile, damage_reported, refuse_no_rows
+from unrelu.tables.table_file import SHARE_CELLS, Piece, TableFile, damage_reported
 
 TABLE_KEY, NAMES_KEY = "X", "feature_names"
 _HEAD_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
@@ -51,9 +51,8 @@ class NpyTable(TableFile):
             if not holds_numbers(self._dtype):
                 held = "Python objects" if self._dtype.hasobject else f"values of type {self._dtype}"
                 raise InputFileError(f"{path}: the array holds {held}, not numbers. Save it as floats.")
-            refuse_no_rows(path, shape[0])
             self._shape = self.n_rows, self.n_columns = shape
-            self._row_bytes = self.n_columns * self._dtype.itemsize
+            self.is_empty = self.n_rows < 1
             self._complete()
 
     def _open(self) -> Head:
@@ -61,23 +60,28 @@ class NpyTable(TableFile):
             return _head(stream)
 
     def _complete(self) -> None:
-        expected = self._offset + self.n_rows * self._row_bytes
+        expected = self._offset + self.n_rows * self.n_columns * self._dtype.itemsize
         if self.n_bytes < expected:
             raise ValueError(f"{self.n_bytes} of {expected} bytes")
 
-    def check(self, wanted: Sequence[int]) -> np.dtype[Any]:  # noqa: ARG002 - one type for all columns
+    def check(self, wanted: Sequence[int], thorough: bool = False) -> np.dtype[Any]:  # noqa: ARG002 - numbers only
         return float_type(self._dtype)
 
-    def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
+    def pieces(self, wanted: Sequence[int], rows: int, texts: Sequence[int] = ()) -> Iterator[Piece]:
+        whole, as_whole = list(wanted) == list(range(self.n_columns)), self._dtype.kind in "iub"
+        for table in self._tables(rows):
+            words = [as_floats(table[:, position]).tolist() for position in texts]
+            yield (
+                as_floats(table if whole else table[:, wanted]),
+                [[str(int(value) if as_whole else value) for value in column] for column in words],
+            )
+
+    def _tables(self, rows: int) -> Iterator[NDArray[Any]]:
+        """All columns, so many rows at a time."""
         order: Literal["F", "C"] = "F" if self._by_columns else "C"
         with damage_reported(self.name, self.kind):
             mapped = np.memmap(self._path, self._dtype, "r", self._offset, self._shape, order)
-        yield from _pieces_of(np.asarray(mapped)[self._first : self._first + self.n_rows], wanted, rows)
-
-    def texts(self, position: int) -> Iterator[list[str]]:
-        for piece in self.pieces([position], 2**16):
-            whole = self._dtype.kind in "iub"
-            yield [str(int(value) if whole else value) for value in piece[:, 0].tolist()]
+        yield from _cut(np.asarray(mapped)[self._first : self._first + self.n_rows], rows)
 
     def shares(self) -> list[TableFile]:
         size = max(SHARE_CELLS // self.n_columns, 1)
@@ -125,32 +129,30 @@ class NpzTable(NpyTable):
             raise InputFileError(f"{self.name}: feature_names is not one text per column of the table.")
         self.column_names = tuple(names.tolist())
 
-    def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
+    def _tables(self, rows: int) -> Iterator[NDArray[Any]]:
         with (
             damage_reported(self.name, self.kind),
             zipfile.ZipFile(self._path) as archive,
             archive.open(self._member) as stream,
         ):
             if self._by_columns:  # no row is whole before the end
-                yield from _pieces_of(npy.read_array(stream, allow_pickle=False), wanted, rows)
+                yield from _cut(npy.read_array(stream, allow_pickle=False), rows)
                 return
             stream.read(self._offset)
+            row_bytes = self.n_columns * self._dtype.itemsize
             for first in range(0, self.n_rows, rows):
                 n = min(rows, self.n_rows - first)
-                raw = stream.read(n * self._row_bytes)
-                if len(raw) < n * self._row_bytes:
+                raw = stream.read(n * row_bytes)
+                if len(raw) < n * row_bytes:
                     raise EOFError("rows are missing at the end")
-                yield from _pieces_of(np.frombuffer(raw, self._dtype).reshape(n, self.n_columns), wanted, rows)
+                yield np.frombuffer(raw, self._dtype).reshape(n, self.n_columns)
 
     def shares(self) -> list[TableFile]:
         return [self._elsewhere()]
 
 
-def _pieces_of(table: NDArray[Any], wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
-    whole = list(wanted) == list(range(table.shape[1]))
-    for first in range(0, len(table), rows):
-        piece = table[first : first + rows]
-        yield as_floats(piece if whole else piece[:, wanted])
+def _cut(table: NDArray[Any], rows: int) -> Iterator[NDArray[Any]]:
+    return (table[first : first + rows] for first in range(0, len(table), rows))
 
 
 # --- sparse matrices --------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ from unrelu.validation import counted, listed, suggestion
 
 PathLike = str | os.PathLike[str]
 SHARE_CELLS = 2**22  # of a file that others read at a time
+Piece = tuple[NDArray[Any], list[list[str]]]
+"""Neighbouring rows: a table of numbers, and columns of text."""
 
 
 class TableFile:
@@ -28,28 +30,26 @@ class TableFile:
     column_names: tuple[str, ...] | None = None
     n_columns: int
     n_rows: int | None = None  # where only a full read can tell
+    is_empty = False  # columns without rows, which do no harm in one of several files
     labels: frozenset[str] = frozenset()
     """Columns that say where rows belong, such as the keys of folders: no features unless they are asked for."""
 
     def __init__(self, path: str, name: str | None = None) -> None:
         self._path, self.name = path, name or path
         self.n_bytes = os.path.getsize(path)
+        self.seen: dict[int, Seen] = {}
+        """Columns of text among those that were checked or read, and their cells that are not plain numbers."""
 
-    def check(self, wanted: Sequence[int]) -> np.dtype[Any]:
-        """Refuse columns known not to be numbers; return the float type that holds the others."""
+    def check(self, wanted: Sequence[int], thorough: bool = False) -> np.dtype[Any]:
+        """Refuse columns known not to be numbers; return the float type that holds the others.
+
+        ``thorough``: all of a file is looked through for text.
+        """
         raise NotImplementedError
 
-    def pieces(self, wanted: Sequence[int], rows: int) -> Iterator[NDArray[Any]]:
-        """All rows in order, the wanted columns in the wanted order, in pieces of about ``rows`` rows."""
+    def pieces(self, wanted: Sequence[int], rows: int, texts: Sequence[int] = ()) -> Iterator[Piece]:
+        """All rows in order, about so many at a time: the ``wanted`` columns in that order, others as ``texts``."""
         raise NotImplementedError
-
-    def texts(self, position: int) -> Iterator[list[str]]:
-        """A column as text, in pieces."""
-        raise NotImplementedError
-
-    def seen(self) -> dict[int, Seen]:
-        """Cells of columns that were checked or read and are not plain numbers, by column."""
-        return {}
 
     def shares(self) -> list[TableFile]:
         """Tables of neighbouring rows that together are this one, for others to read; none where they cannot."""
@@ -68,15 +68,6 @@ class TableFile:
     def line_of(self, row: int) -> tuple[int | None, int]:  # noqa: ARG002 - only text has lines
         """The line (from 1) of a row (from 0), or None; and, where the file has no such row, how many it has."""
         return None, self.n_rows or 0
-
-
-class NoRowsError(InputFileError):
-    """A file has columns but no rows: as one of several it does no harm."""
-
-
-def refuse_no_rows(name: str, n_rows: int) -> None:
-    if n_rows < 1:
-        raise NoRowsError(f"{name}: has columns but no rows. Add rows, or leave the file out.")
 
 
 def require_pyarrow(path: str) -> None:
