@@ -11,11 +11,9 @@ from unrelu.lazy import lazily
 from unrelu.registry import offer, offered
 
 if TYPE_CHECKING:
-    from unrelu import contracts as contracts
     from unrelu import errors as errors
     from unrelu import methods as methods
     from unrelu import metrics as metrics
-    from unrelu import model as model
     from unrelu import papers as papers
     from unrelu import recovery as recovery
     from unrelu import shapes as shapes

@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
 from inspect import getsource
 from typing import Any, TypeAlias
 
@@ -15,6 +16,8 @@ _Dir: TypeAlias = Callable[[], list[str]]
 
 def lazily(package: str) -> tuple[_Get, _Dir, list[str]]:
     """A package's ``__getattr__``, ``__dir__`` and ``__all__``: the names that it imports below ``if TYPE_CHECKING:``.
+
+    Its other modules are there when they are asked for, too.
 
     >>> import unrelu.storage
     >>> get, _, offered = lazily("unrelu.storage")
@@ -28,11 +31,12 @@ def lazily(package: str) -> tuple[_Get, _Dir, list[str]]:
                 home |= dict.fromkeys((each.name for each in line.names), str(line.module))
 
     def get(name: str) -> Any:
-        if name not in home:
+        if home.get(name, package) != package:
+            value = getattr(import_module(home[name]), name)
+        elif find_spec(f"{package}.{name}"):
+            value = import_module(f"{package}.{name}")
+        else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = None if home[name] == package else getattr(import_module(home[name]), name, None)
-        if value is None:
-            value = import_module(f"{home[name]}.{name}")
         setattr(sys.modules[package], name, value)  # the next time it is found without asking here
         return value
 

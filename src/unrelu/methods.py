@@ -264,7 +264,11 @@ def method_names() -> list[str]:
 
 
 def method_named(method: str | Method) -> Method:
-    """The method of that name with its defaults, or the object itself."""
+    """The method of that name with its defaults, or the object itself.
+
+    >>> method_named("one_pass")
+    OnePass()
+    """
     if not isinstance(method, str):
         if isinstance(method, type) or not callable(getattr(method, "learn", None)):
             names = ", ".join(repr(name) for name in method_names())
