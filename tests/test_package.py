@@ -4,6 +4,7 @@ import doctest
 import importlib
 import importlib.util
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,13 @@ def test_importing_is_lazy():
     code = f"import sys, unrelu; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_public_modules_are_there_at_once():
+    """Each by itself: what one imports must not be what makes another known."""
+    api = (Path(__file__).parent.parent / "docs" / "api.rst").read_text()
+    for name in sorted({"unrelu.model", *re.findall(r"module:: (unrelu\.\S+)", api)}):
+        subprocess.run([sys.executable, "-c", f"import unrelu; {name}"], check=True)
 
 
 def test_fitting_an_array_imports_neither_files_nor_pictures():

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from unrelu.lazy import lazily
-from unrelu.registry import PARAMETER, offer, offer_page, offer_saved
+from unrelu.registry import offer, offered
 
 if TYPE_CHECKING:
+    from unrelu import errors as errors
     from unrelu import methods as methods
     from unrelu import metrics as metrics
     from unrelu import papers as papers
@@ -38,39 +39,12 @@ if TYPE_CHECKING:
     from unrelu.recovery.two_layer_estimator import peel as peel
     from unrelu.storage import load as load
 
-__getattr__, __dir__, __all__ = lazily(
-    __name__,
-    {
-        "unrelu._version": ["__version__"],
-        "unrelu.estimators": [
-            "FloorImputer",
-            "FloorOutlierDetector",
-            "RectifiedGaussianLearner",
-            "RectifiedGaussianMixture",
-            "RectifiedGaussianNetwork",
-            "activations",
-            "check_model",
-            "merge",
-        ],
-        "unrelu.methods": [],
-        "unrelu.metrics": [],
-        "unrelu.model": ["RectifiedGaussian"],
-        "unrelu.papers": [],
-        "unrelu.papers.guarantees": [],
-        "unrelu.recovery": [],
-        "unrelu.recovery.latent_estimator": ["ReLULatentRecovery", "recall", "recover_latent"],
-        "unrelu.recovery.layers.peeled": ["Peeled"],
-        "unrelu.recovery.matrix_estimator": ["ReLUMatrixRecovery"],
-        "unrelu.recovery.two_layer_estimator": ["TwoLayerReLULearner", "peel"],
-        "unrelu.shapes": [],
-        "unrelu.storage": ["load"],
-        "unrelu.synthetic": [],
-        "unrelu.tables": [],
-    },
-)
-offer("unrelu.papers.learners", sgd="TruncatedSGD", filtered_gradient="FilteredGradient", median="MedianBias")
-offer_page("unrelu.report.page.making", "report_of")
-offer_saved(
+__getattr__, __dir__, __all__ = lazily(__name__)
+
+offer("page", "unrelu.report.page.making", report_of="of a fitted learner")
+offer("method", "unrelu.papers.learners", TruncatedSGD="sgd", FilteredGradient="filtered_gradient", MedianBias="median")
+offer(
+    "file",
     "unrelu",
     RectifiedGaussian="model file",
     RectifiedGaussianLearner="learner's file",
@@ -83,12 +57,12 @@ offer_saved(
     TwoLayerReLULearner="model file",
     Peeled="model file",
 )
-offer_saved("unrelu.passes.pair_moments", PairMoments="record", GroupedMoments="record")
-offer_saved("unrelu.passes.checkpoints", Checkpoint="checkpoint")
-offer_saved("unrelu.recovery.matrix.state", MatrixState="saved state")
-_METHODS = ("OnePass", "Robust", "RobustCells", "FullLikelihood", "Auto")
-_OF_PAPERS = ("TruncatedSGD", "FilteredGradient", "MedianBias")
-offer_saved("unrelu.methods", **dict.fromkeys((*_METHODS, *_OF_PAPERS), PARAMETER))
+offer("file", "unrelu.passes.pair_moments", PairMoments="record", GroupedMoments="record")
+offer("file", "unrelu.passes.checkpoints", Checkpoint="checkpoint")
+offer("file", "unrelu.recovery.matrix.state", MatrixState="saved state")
+_METHODS = ("OnePass", "Robust", "RobustCells", "FullLikelihood", "Auto", *offered("method"))
 _RECOVERIES = ("CensoredALS", "TobitEM", "RobustLatent", "LatentLasso")
 _PRIORS = ("NoPrior", "GaussianPrior", "SparsePrior", "NonnegativePrior")
-offer_saved("unrelu.recovery", **dict.fromkeys((*_RECOVERIES, *_PRIORS), PARAMETER))
+offer("parameter in files", "unrelu.methods", **dict.fromkeys(_METHODS, "method"))
+offer("parameter in files", "unrelu.recovery", **dict.fromkeys(_RECOVERIES, "method"))
+offer("parameter in files", "unrelu.recovery", **dict.fromkeys(_PRIORS, "prior"))

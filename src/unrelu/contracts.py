@@ -340,9 +340,10 @@ class Census:
     apart: BoolArray | None = None
 
     @property
-    def shares(self) -> dict[str, Any]:
-        """The shares of cells that reports give."""
+    def facts(self) -> dict[str, Any]:
+        """What reports say of the cells."""
         return {
+            "n_features": len(self.observed),
             "share_floored": 1.0 - float(self.above.sum() / self.observed.sum()),
             "share_floored_by_column": tuple((1.0 - self.above / self.observed).tolist()),
             "share_missing": 1.0 - float(self.observed.sum()) / (self.rows * len(self.observed)),
@@ -405,11 +406,10 @@ class LearningReport(Shown):
         return cls(
             method=method,
             n_rows=n_rows,
-            n_features=len(census.observed),
             effective_rows=effective_rows,
             pairs_never_above_together=apart,
             assembly=assembly,
-            **census.shares,
+            **census.facts,
             **more,
         )
 
@@ -463,8 +463,3 @@ class MixtureReport(Shown):
     @property
     def n_components(self) -> int:
         return len(self.shares)
-
-    @classmethod
-    def of(cls, n_rows: int, census: Census, **more: Any) -> Self:
-        """The report of a fit to rows with that census; ``more`` are the other fields."""
-        return cls(n_rows=n_rows, n_features=len(census.observed), **census.shares, **more)

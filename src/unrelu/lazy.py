@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
+import ast
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from importlib import import_module
+from importlib.util import find_spec
+from inspect import getsource
 from typing import Any, TypeAlias
 
 _Get: TypeAlias = Callable[[str], Any]
 _Dir: TypeAlias = Callable[[], list[str]]
 
 
-def lazily(package: str, homes: Mapping[str, Sequence[str]]) -> tuple[_Get, _Dir, list[str]]:
-    """A package's ``__getattr__``, ``__dir__`` and ``__all__``: ``homes`` are modules with the names that they offer.
+def lazily(package: str) -> tuple[_Get, _Dir, list[str]]:
+    """A package's ``__getattr__``, ``__dir__`` and ``__all__``: the names that it imports below ``if TYPE_CHECKING:``.
 
-    A module itself is offered where it has no names.
+    Its other modules are there when they are asked for, too.
 
-    >>> get, _, offered = lazily("unrelu", {"unrelu.storage.files": ["atomic_write"], "unrelu.metrics": []})
-    >>> offered, get("metrics").__name__, get("atomic_write").__module__
-    (['atomic_write', 'metrics'], 'unrelu.metrics', 'unrelu.storage.files')
+    >>> import unrelu.storage
+    >>> get, _, offered = lazily("unrelu.storage")
+    >>> "atomic_write" in offered, get("atomic_write").__module__
+    (True, 'unrelu.storage.files')
     """
-    home = {name: module for module, names in homes.items() for name in names}
-    modules = {module.rpartition(".")[2]: module for module, names in homes.items() if not names}
+    home: dict[str, str] = {}
+    for block in ast.parse(getsource(sys.modules[package])).body:
+        for line in block.body if isinstance(block, ast.If) else ():
+            if isinstance(line, ast.ImportFrom):
+                home |= dict.fromkeys((each.name for each in line.names), str(line.module))
 
     def get(name: str) -> Any:
-        if name in modules:
-            return import_module(modules[name])
-        if name not in home:
+        if home.get(name, package) != package:
+            value = getattr(import_module(home[name]), name)
+        elif find_spec(f"{package}.{name}"):
+            value = import_module(f"{package}.{name}")
+        else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(home[name]), name)
         setattr(sys.modules[package], name, value)  # the next time it is found without asking here
         return value
 
-    every = sorted([*home, *modules])
-    return get, lambda: sorted({*vars(sys.modules[package]), *every}), every
+    return get, lambda: sorted({*vars(sys.modules[package]), *home}), sorted(home)

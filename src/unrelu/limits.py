@@ -64,11 +64,7 @@ def limits_of(floor: Any, ceiling: Any, n_features: int, names: Sequence[str] | 
 
 
 def lifts(stated: CellLimits | None, floors: FloatArray, names: Sequence[str] | None) -> dict[int, tuple[float, float]]:
-    """Columns whose floor is above the limit that their cells state: (limit, floor), such cells being at the floor.
-
-    >>> lifts(CellLimits(floor=((0, 0.25),)), np.array([0.5]), None)
-    {0: (0.25, 0.5)}
-    """
+    """Columns whose floor is above the limit that their cells state: (limit, floor), such cells being at the floor."""
     found = {}
     for column, limit in () if stated is None else stated.floor:
         floor = float(floors[column])
@@ -84,11 +80,7 @@ def lifts(stated: CellLimits | None, floors: FloatArray, names: Sequence[str] | 
 
 
 def floor_per_column(floor: Any, n_features: int, names: Sequence[str] | None = None) -> FloatArray:
-    """The floor as one finite number per column, for what needs one in every column.
-
-    >>> floor_per_column(0.5, 2)
-    array([0.5, 0.5])
-    """
+    """The floor as one finite number per column, for what needs one in every column."""
     values, from_data, _ = levels("floor", floor, n_features, names)
     if from_data.any():
         raise InvalidParameterError(
@@ -109,11 +101,7 @@ def refuse_none(floor: FloatArray, names: Sequence[str] | None) -> None:
 
 
 def is_by_cell(*given: Any) -> bool:
-    """Whether some limits are given for every cell: as an array of two dimensions, or a data frame.
-
-    >>> is_by_cell([[0.5, 1.0]]), is_by_cell([0.5, 1.0]), is_by_cell({"As": 0.5})
-    (True, False, False)
-    """
+    """Whether some limits are given for every cell: as an array of two dimensions, or a data frame."""
     for each in given:
         if each is None or isinstance(each, str | Real | Mapping):
             continue
@@ -127,11 +115,7 @@ def is_by_cell(*given: Any) -> bool:
 def levels(
     what: str, given: Any, n_features: int, names: Sequence[str] | None
 ) -> tuple[FloatArray, BoolArray, BoolArray]:
-    """(numbers, columns that take theirs from the table, columns that were named one by one).
-
-    >>> levels("floor", {"Pb": "min"}, 2, ["As", "Pb"])
-    (array([  0., -inf]), array([False,  True]), array([False,  True]))
-    """
+    """(numbers, columns that take theirs from the table, columns that were named one by one)."""
     if is_by_cell(given):
         raise InvalidParameterError(
             f"{what} has shape {np.shape(given)}, one number per cell, but one per column is needed here. Only"
@@ -162,11 +146,7 @@ def levels(
 def per_column(
     what: str, given: Any, n_features: int, names: Sequence[str] | None, usual: Any
 ) -> tuple[list[Any], BoolArray]:
-    """What was given for each column, and whether it was given for that column by itself.
-
-    >>> per_column("floor", {"Pb": 1.0}, 2, ["As", "Pb"], 0.0)
-    ([0.0, 1.0], array([False,  True]))
-    """
+    """What was given for each column, and whether it was given for that column by itself."""
     if isinstance(given, Mapping) or (hasattr(given, "items") and hasattr(given, "index")):  # a Series
         return _by_name(what, dict(given.items()), n_features, names, usual)
     if given is None or isinstance(given, str | Real):

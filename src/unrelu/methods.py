@@ -58,19 +58,12 @@ class Method(Protocol):
     """
 
     def question(self, assumptions: Assumptions) -> PairMomentsQuestion | None:
-        """The only question it asks, or None where it reads the rows more than once."""
-        ...
+        """The only question it asks; None where later ones depend on earlier answers, as of those derived from this."""
+        return None
 
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
         """The model of the rows behind the evidence; the same ``seed`` gives the same model."""
         ...
-
-
-class _SeveralPasses:
-    """A method whose later questions depend on earlier answers."""
-
-    def question(self, assumptions: Assumptions) -> None:
-        return None
 
 
 @dataclass(frozen=True)
@@ -168,7 +161,7 @@ class Auto:
 
 
 @dataclass(frozen=True)
-class Robust(_SeveralPasses):
+class Robust(Method):
     """Outlier rows, up to nearly half of the table: the fit that the genuine rows alone would give.
 
     Outliers get components of their own in a mixture, as many as the BIC wants and at most ``max_groups`` with the
@@ -193,7 +186,7 @@ class Robust(_SeveralPasses):
 
 
 @dataclass(frozen=True)
-class RobustCells(_SeveralPasses):
+class RobustCells(Method):
     """Single bad cells, and outlier rows beside them: the fit that the genuine cells alone would give.
 
     Every cell is genuine, given the rest of its row, or of a background of its column; what is counted is the
@@ -215,7 +208,7 @@ class RobustCells(_SeveralPasses):
 
 
 @dataclass(frozen=True)
-class FullLikelihood(_SeveralPasses):
+class FullLikelihood(Method):
     """The most likely model of all cells together: seen, cut off at a limit of their column or their own, or missing.
 
     Started from "one_pass" and climbed by passes over the rows, at most ``max_rounds`` (docs/research/026). The method
@@ -256,8 +249,8 @@ _BY_NAME: dict[str, type[Method]] = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in registry.classes():
-        return registry.find(name)
+    if name in registry.offered("method"):
+        return registry.find("method", name)
     raise AttributeError(f"module 'unrelu.methods' has no attribute {name!r}")
 
 
@@ -266,12 +259,8 @@ def __dir__() -> list[str]:
 
 
 def method_names() -> list[str]:
-    """All that :func:`method_named` knows.
-
-    >>> method_names()[-3:]
-    ['sgd', 'filtered_gradient', 'median']
-    """
-    return [*_BY_NAME, *registry.names()]
+    """All that :func:`method_named` knows."""
+    return [*_BY_NAME, *registry.offered("method").values()]
 
 
 def method_named(method: str | Method) -> Method:
@@ -289,23 +278,16 @@ def method_named(method: str | Method) -> Method:
             )
         return method
     check_choice("method", method, method_names())
-    found: Method = (_BY_NAME[method] if method in _BY_NAME else registry.find(method))()
+    of_papers = {name: each for each, name in registry.offered("method").items()}
+    found: Method = (_BY_NAME[method] if method in _BY_NAME else registry.find("method", of_papers[method]))()
     return found
 
 
 def expects_outliers(method: str | Method) -> bool:
-    """Whether a method leaves rows or cells out.
-
-    >>> expects_outliers("robust"), expects_outliers("one_pass")
-    (True, False)
-    """
+    """Whether a method leaves rows or cells out."""
     return isinstance(method_named(method), Robust | RobustCells)
 
 
 def is_of_papers(method: str | Method) -> bool:
-    """Whether a method is one of the papers' own, which assume normal columns.
-
-    >>> is_of_papers("sgd"), is_of_papers("auto")
-    (True, False)
-    """
+    """Whether a method is one of the papers' own, which assume normal columns."""
     return bool(getattr(method_named(method), "of_papers", False))

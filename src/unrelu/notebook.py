@@ -104,11 +104,7 @@ def facts_html(title: str, facts: Mapping[str, Any]) -> str:
 
 
 def model_html(names: Sequence[str] | None, numbers: Mapping[str, Any]) -> str:
-    """A model's columns, the first of them: names, or places where they have none, and some numbers each.
-
-    >>> model_html(["As", "Pb"], {"bias": [0.5, 1.0]}).count("<tr>")
-    3
-    """
+    """A model's columns, the first of them: names, or places where they have none, and some numbers each."""
     d = len(next(iter(numbers.values())))
     first = range(d) if names is None else names
     lines = [[first[j], *(float(values[j]) for values in numbers.values())] for j in range(d)]

@@ -9,64 +9,24 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_METHODS: dict[str, tuple[str, str]] = {}
-_PAGES: list[tuple[str, str]] = []
-_SAVED: dict[str, tuple[str, str]] = {}
-PARAMETER = "parameter"
+_OFFERED: dict[str, dict[str, tuple[str, str]]] = {}
 
 
-def offer(module: str, **classes: str) -> None:
-    """Methods by name, each a class of ``module``.
+def offer(kind: str, module: str, **names: str) -> None:
+    """Names of ``module``, and what is said of each: of a "method" its own name, of a "file" what messages call it.
 
-    >>> offer("unrelu.papers.learners", sgd="TruncatedSGD")
-    >>> find("sgd") is find("TruncatedSGD")
-    True
+    >>> offer("method", "unrelu.papers.learners", TruncatedSGD="sgd")
+    >>> offered("method")["TruncatedSGD"], find("method", "TruncatedSGD").__name__
+    ('sgd', 'TruncatedSGD')
     """
-    _METHODS.update({name: (module, called) for name, called in classes.items()})
+    _OFFERED.setdefault(kind, {}).update({name: (module, words) for name, words in names.items()})
 
 
-def offer_page(module: str, called: str) -> None:
-    """The function that writes the page of a fitted learner."""
-    _PAGES[:] = [(module, called)]
+def offered(kind: str) -> dict[str, str]:
+    """The names, in the order in which they were offered, and what was said of them."""
+    return {name: words for name, (_, words) in _OFFERED[kind].items()}
 
 
-def names() -> list[str]:
-    """Of methods, in the order in which they were offered."""
-    return list(_METHODS)
-
-
-def classes() -> list[str]:
-    """The names of their classes."""
-    return [called for _, called in _METHODS.values()]
-
-
-def find(name: str) -> Any:
-    """The class of that name, or of the method of that name."""
-    module, called = next(home for key, home in _METHODS.items() if name in (key, home[1]))
-    return getattr(import_module(module), called)
-
-
-def page_writer() -> Any:
-    """What was offered to :func:`offer_page`."""
-    module, called = _PAGES[0]
-    return getattr(import_module(module), called)
-
-
-def offer_saved(module: str, **called: str) -> None:
-    """Classes of ``module`` that files hold, and what messages call such a file; PARAMETER: what estimators take."""
-    _SAVED.update({name: (module, words) for name, words in called.items()})
-
-
-def saved() -> dict[str, str]:
-    """The names of the classes that files are of, and what these are called."""
-    return {name: words for name, (_, words) in _SAVED.items() if words != PARAMETER}
-
-
-def parameters() -> list[str]:
-    """The names of the classes that are parameters of estimators in files."""
-    return [name for name, (_, words) in _SAVED.items() if words == PARAMETER]
-
-
-def saved_class(name: str) -> Any:
-    """The class of that name."""
-    return getattr(import_module(_SAVED[name][0]), name)
+def find(kind: str, name: str) -> Any:
+    """What has that name."""
+    return getattr(import_module(_OFFERED[kind][name][0]), name)

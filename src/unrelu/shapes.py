@@ -271,11 +271,7 @@ KINDS: dict[str, type[Any]] = {each.kind: each for each in (Normal, Log, Power, 
 
 
 def shape_requests(given: Any, n_features: int, names: Sequence[str] | None = None) -> list[str | Shape]:
-    """What is asked for each column, a word or a shape; as floors are given: one for all, a list, a dict by name.
-
-    >>> shape_requests({"As": "log"}, 2, ["As", "Pb"])
-    ['log', 'auto']
-    """
+    """What is asked for each column, a word or a shape; as floors are given: one for all, a list, a dict by name."""
     items, _ = per_column("shape", given, n_features, names, "auto")
     for column, item in enumerate(items):
         if isinstance(item, str) and item in WORDS:

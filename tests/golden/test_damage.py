@@ -15,7 +15,7 @@ from tests.golden.make import FOLDER, fingerprint
 from unrelu.errors import ModelFileError, UnreluError
 
 DEEP: list = []
-for _ in range(400):
+for _ in range(600):
     DEEP = [DEEP]
 HOSTILE = {"object": "OnePass", "parameters": [["floor", {"object": ["os"], "parameters": 3}]]}
 GONE = object()
@@ -123,3 +123,52 @@ def test_every_damage_is_refused_or_harmless(name, tmp_path):
             for ways in (TYPES, SHAPES, NUMBERS):
                 changed = ways[at % len(ways)](array)
                 assert damage.of_array(path, changed, same=ways is TYPES), (path, changed)
+
+
+def method(name, **parameters):
+    return {"object": name, "parameters": list(map(list, parameters.items()))}
+
+
+@pytest.mark.parametrize(
+    ("place", "value", "said"),
+    [
+        ("n_features_in", 2, r"columns.floor has shape \(3,\) instead of \(2,\)"),
+        ("n_features_in", None, "it does not say of how many columns it is"),
+        ("learner/n_features_in", 4, "learner.n_features_in is 4, which its arrays do not fit"),
+        ("learner/learned/distribution/n_features", 10**30, "n_features is 10+, which its arrays do not fit"),
+        ("learner/learned/report/n_features", 4, "report.n_features is 4, which its arrays do not fit"),
+        ("learner/learned/report/floor", [0.0, "low", None], "floor.1 is 'low', not of type float"),
+        ("feature_names_in", ["As", "Pb", 3], "feature_names_in.2 is 3, not of type text"),
+        ("parameters/spell", 1, "parameters has 'spell', which this version does not know"),
+        ("parameters/floor_tolerance", "much", "floor_tolerance must be a number of 0 or more, got 'much'"),
+        ("parameters/method", method("Popen", args="ls"), "it holds a 'Popen', which this version does not know"),
+        ("parameters/method", method("FloorImputer"), "it holds a 'FloorImputer', which this version does not know"),
+        ("parameters/method", method("Robust", spell=1), "Robust has 'spell', which this version does not know"),
+        ("parameters/method", method("Robust", max_groups="many"), "Robust.max_groups is 'many', not of type int"),
+        ("parameters/method", DEEP[0][0], "nested too deep|or is damaged"),
+        ("columns/tolerance", float("nan"), "floor_tolerance must be a number of 0 or more, got nan"),
+        ("learner", None, "there is no place for its array learner"),
+        ("learned", {}, "it has 'learned', which this version does not know"),
+        ("format", "unrelu.OnePass", "holds a 'OnePass', which this version does not know"),
+        ("format", "unrelu.os.system", "holds a 'os.system', which this version does not know"),
+    ],
+)
+def test_hostile_headers_are_refused_by_name(place, value, said, tmp_path):
+    header, arrays = held("imputer")
+    *way, last = place.split("/")
+    node = header
+    for step in way:
+        node = node[step]
+    node[last] = value
+    np.savez(tmp_path / "f.npz", header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
+    with pytest.raises(ModelFileError, match=said):
+        unrelu.load(tmp_path / "f.npz")
+
+
+def test_files_that_were_packed_to_fill_the_memory_are_refused_unread(tmp_path):
+    header, arrays = held("record")
+    arrays["cross"] = np.zeros((4000, 4000))
+    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    np.savez_compressed(tmp_path / "f.npz", header=text, **arrays)
+    with pytest.raises(ModelFileError, match=r"is not an unrelu (model file|record), or is damaged"):
+        unrelu.load(tmp_path / "f.npz")

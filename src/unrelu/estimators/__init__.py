@@ -16,15 +16,4 @@ if TYPE_CHECKING:
     from unrelu.estimators.parts import activations as activations
     from unrelu.estimators.parts import merge as merge
 
-__getattr__, __dir__, __all__ = lazily(
-    __name__,
-    {
-        "unrelu.estimators.checking": ["check_model"],
-        "unrelu.estimators.imputer": ["FloorImputer"],
-        "unrelu.estimators.learner": ["RectifiedGaussianLearner"],
-        "unrelu.estimators.mixture": ["RectifiedGaussianMixture"],
-        "unrelu.estimators.network": ["RectifiedGaussianNetwork"],
-        "unrelu.estimators.outliers": ["FloorOutlierDetector"],
-        "unrelu.estimators.parts": ["activations", "merge"],
-    },
-)
+__getattr__, __dir__, __all__ = lazily(__name__)

@@ -193,4 +193,4 @@ class FittedModel(ScoresByDensity, FloorEstimator):
         check_is_fitted(self)
         wanted = {"title": title or type(self).__name__, "n_simulations": n_simulations}
         # Pages stand above the estimators: whoever makes them has said so to the registry, as the papers' methods do.
-        registry.page_writer()(self, path, X, {**wanted, "seed": self._seed(), "watch": self._watch})
+        registry.find("page", "report_of")(self, path, X, {**wanted, "seed": self._seed(), "watch": self._watch})

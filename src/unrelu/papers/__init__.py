@@ -11,12 +11,16 @@ Nothing below the command line and the report imports this package; :mod:`unrelu
 docs/papers.md lists which equation of which paper is where.
 """
 
-from unrelu.papers.learners import undo_activation
-from unrelu.papers.likelihood import normalized_log_likelihood
-from unrelu.papers.program import Likelihood
+from __future__ import annotations
 
-__all__ = [
-    "Likelihood",
-    "normalized_log_likelihood",
-    "undo_activation",
-]
+from typing import TYPE_CHECKING
+
+from unrelu.lazy import lazily
+
+if TYPE_CHECKING:
+    from unrelu.papers import guarantees as guarantees
+    from unrelu.papers.learners import undo_activation as undo_activation
+    from unrelu.papers.likelihood import normalized_log_likelihood as normalized_log_likelihood
+    from unrelu.papers.program import Likelihood as Likelihood
+
+__getattr__, __dir__, __all__ = lazily(__name__)

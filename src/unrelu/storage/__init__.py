@@ -25,22 +25,4 @@ if TYPE_CHECKING:
     from unrelu.storage.format import stated_header as stated_header
     from unrelu.storage.format import write as write
 
-__getattr__, __dir__, __all__ = lazily(
-    __name__,
-    {
-        "unrelu.storage.files": ["FilePath", "atomic_write"],
-        "unrelu.storage.format": [
-            "Unsaved",
-            "damaged",
-            "foreign_arrays",
-            "load",
-            "made_of",
-            "read",
-            "read_header",
-            "state_of",
-            "stated_format",
-            "stated_header",
-            "write",
-        ],
-    },
-)
+__getattr__, __dir__, __all__ = lazily(__name__)

@@ -17,15 +17,7 @@ FilePath: TypeAlias = str | os.PathLike[str]
 
 @contextmanager
 def atomic_write(path: FilePath) -> Iterator[IO[bytes]]:
-    """Open a binary file that appears at ``path`` only if the block ends without an exception.
-
-    >>> import tempfile, pathlib
-    >>> target = pathlib.Path(tempfile.mkdtemp()) / "note.txt"
-    >>> with atomic_write(target) as stream:
-    ...     _ = stream.write(b"whole")
-    >>> target.read_text()
-    'whole'
-    """
+    """Open a binary file that appears at ``path`` only if the block ends without an exception."""
     given = Path(path)
     mode = stat.S_IFREG
     with suppress(OSError):  # nothing there yet, or out of reach: opening it will say

@@ -33,6 +33,7 @@ from unrelu.errors import InvalidDataError, InvalidParameterError, ModelFileErro
 from unrelu.storage.files import FilePath, atomic_write
 
 VERSION = 4
+_PARAMETER = "parameter in files"
 MODEL = "RectifiedGaussian"
 _OWN = ("format", "format_version", "unrelu_version", "details", "arrays")  # in a header, and no part of a state
 _PLAIN: dict[Any, tuple[str, type[Any]]] = {
@@ -52,7 +53,7 @@ State = dict[str, Any]
 def write(path: FilePath, value: Any, details: Mapping[str, Any] | None = None) -> None:
     """Write an object to ``path``, exactly that name; ``details`` are facts for the file's header."""
     name, arrays = type(value).__name__, dict[str, Any]()
-    if name not in registry.saved() or type(value) is not registry.saved_class(name):
+    if name not in registry.offered("file") or type(value) is not registry.find("file", name):
         raise InvalidParameterError(f"{value!r} cannot be saved: it is of no class that files are of.")
     facts: State = parted(state_of(value), "", arrays)
     own = {"format": f"unrelu.{name}", "format_version": VERSION, "unrelu_version": __version__}
@@ -68,7 +69,7 @@ def write(path: FilePath, value: Any, details: Mapping[str, Any] | None = None) 
 def read(path: FilePath, kind: type[T]) -> T:
     """What :func:`write` wrote, if it is of that class."""
     header = read_header(path, kind.__name__)
-    called = registry.saved()[kind.__name__]
+    called = registry.offered("file")[kind.__name__]
     arrays = _picked(path, lambda file: {name: file[name] for name in file.files if name != "header"}, called)
     try:
         if missing := set(header.get("arrays", ())) - set(arrays):
@@ -94,14 +95,14 @@ def load(path: FilePath) -> Any:
     1000
     """
     name = (stated_format(path) or f"unrelu.{MODEL}").removeprefix("unrelu.")
-    if name not in registry.saved():
+    if name not in registry.offered("file"):
         raise ModelFileError(f"{path} holds a {name!r}, which this version does not know: upgrade unrelu.")
-    return read(path, registry.saved_class(name))
+    return read(path, registry.find("file", name))
 
 
 def read_header(path: FilePath, name: str) -> State:
     """What the file of an object of that class states about itself: its format and version, details, all but arrays."""
-    called, place = registry.saved()[name], os.fspath(path)
+    called, place = registry.offered("file")[name], os.fspath(path)
     header = _picked(path, lambda file: json.loads(file["header"].tobytes().decode()), called)
     if not isinstance(header, dict) or header.get("format") != f"unrelu.{name}":
         raise ModelFileError(f"{place} is not an unrelu {called}.")
@@ -425,7 +426,7 @@ def _parameter(value: Any) -> Any:
     if type(value) in shapes.KINDS.values():
         return {"shape": state_of(value)}
     name = type(value).__name__
-    if name in registry.parameters() and type(value) is registry.saved_class(name):
+    if name in registry.offered(_PARAMETER) and type(value) is registry.find(_PARAMETER, name):
         own = [[each.name, _parameter(getattr(value, each.name))] for each in fields(value)]
         return {"object": name, "parameters": own}
     return {"unsaved": repr(value)}
@@ -445,9 +446,9 @@ def _parameter_of(state: Any) -> Any:
         return Unsaved(str(state["unsaved"]))
     if "shape" in state:
         return made_of(shapes.Shape, state["shape"], "shape")
-    if (name := state.get("object")) not in registry.parameters():
+    if (name := state.get("object")) not in registry.offered(_PARAMETER):
         raise InvalidDataError(f"it holds a {name!r:.40}, which this version does not know")
-    kind = registry.saved_class(name)
+    kind = registry.find(_PARAMETER, name)
     given, hints = {key: _parameter_of(item) for key, item in state["parameters"]}, get_type_hints(kind)
     if unknown := set(given) - {each.name for each in fields(kind)}:
         raise InvalidDataError(f"{name} has {min(unknown, key=str)!r}, which this version does not know")

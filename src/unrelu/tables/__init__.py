@@ -34,13 +34,4 @@ if TYPE_CHECKING:
     from unrelu.tables.numpy_files import SparseSamples as SparseSamples
     from unrelu.tables.write import write_table as write_table
 
-__getattr__, __dir__, __all__ = lazily(
-    __name__,
-    {
-        "unrelu.passes.rows": ["ArraySamples", "rows_per_block"],
-        "unrelu.tables.files": ["open_samples"],
-        "unrelu.tables.frames": ["joined", "read_frame"],
-        "unrelu.tables.numpy_files": ["SparseSamples"],
-        "unrelu.tables.write": ["write_table"],
-    },
-)
+__getattr__, __dir__, __all__ = lazily(__name__)

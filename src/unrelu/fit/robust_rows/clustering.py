@@ -109,9 +109,9 @@ def fit_mixture(
     order = np.argsort(-found.shares, kind="stable")
     mixture = Mixture(tuple(found.components[k] for k in order), found.shares[order])
     final = evidence.collect(partial(_likelihood, mixture, columns, shared), remember=False)
-    report = MixtureReport.of(
-        subsample.n_rows,
-        Census(subsample.n_present, subsample.observed, subsample.above),
+    report = MixtureReport(
+        n_rows=subsample.n_rows,
+        **Census(subsample.n_present, subsample.observed, subsample.above).facts,
         shares=tuple(mixture.shares.tolist()),
         rounds=start.rounds + rounds,
         converged=converged,
