@@ -77,7 +77,7 @@ from unrelu.fit.likelihood.climbing import (
     climb,
     corrected,
 )
-from unrelu.fit.one_pass import Learned, Names, Stages, census_of, learn_record, with_inverse
+from unrelu.fit.one_pass import Learned, Names, Stages, census_of, learn_record
 from unrelu.fit.shrinkage import factor_loadings, scoring_correlation, shrunken
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import one_blas_thread
@@ -229,10 +229,10 @@ def _with_inverse(stages: Stages, report: LikelihoodReport, tally: CellTally) ->
         # All were learned together: their errors fit together, whatever floors and gaps add to them.
         r = stages.pairs.correlation
         together = PairCorrelations(r, (1.0 - r * r) / np.sqrt(tally.effective_rows), stages.pairs.perfect_pairs)
-        model, told = with_inverse(replace(stages, pairs=together), report, None, tally.weight)
-        return Learned(model, stages.rows, stages.pairs, stages.assembly, told)
-    told = replace(report, shrinkage=Shrinkage(0.0, k, stages.assembly.smallest_eigenvalue))
-    return Learned(stages.distribution, stages.rows, stages.pairs, stages.assembly, told)
+        learned = Learned.of(replace(stages, pairs=together), report, None, tally.weight)
+        return replace(learned, pairs=stages.pairs)
+    report = replace(report, shrinkage=Shrinkage(0.0, k, stages.assembly.smallest_eigenvalue))
+    return Learned(stages.distribution, stages.rows, stages.pairs, stages.assembly, report)
 
 
 # --- errors -----------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ from unrelu.contracts import (
     unwatched,
 )
 from unrelu.errors import HeavyTailsWarning, InvalidDataError, ManyBadCellsWarning, UnreluWarning
-from unrelu.fit.one_pass import Learned, Names, learn_record, with_inverse
+from unrelu.fit.one_pass import Learned, Names, learn_record
 from unrelu.fit.robust_cells.law import (
     MOST_OF_A_COLUMN,
     CellLaw,
@@ -162,9 +162,9 @@ def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: 
         **assumptions.limits,
     )
     warn_of(report.doubts, names)
-    model, report = with_inverse(stages, report, assumptions.n_components, last.record.weight)
     unsure = tuple(np.flatnonzero(doubtful | left).tolist())
-    return CellsLearned(model, stages.rows, stages.pairs, stages.assembly, report, rows, cells, law, unsure)
+    more = {"row_weights": rows, "cell_weights": cells, "law": law, "doubtful": unsure}
+    return CellsLearned.of(stages, report, assumptions.n_components, last.record.weight, **more)
 
 
 def _judged_cells(
