@@ -15,7 +15,6 @@ normal, and for rows that come in clusters where these are the groups.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
@@ -40,7 +39,26 @@ def jackknifed(
 ) -> Learned:
     """The same model with the jackknife's standard errors over the groups of its record."""
     check_groups(record)
-    return with_scatter_of(learned, record, list(_fits_without_a_group(learned, record, assumptions, names, watch)))
+
+    def fitted(item: tuple[int, PairMoments]) -> Fit:
+        group, others = item
+        try:
+            rows, pairs = fit_record(others, assumptions, names, learned.pairs)
+            if (constant := (rows.scale == 0.0) & (learned.rows.scale > 0.0)).any():
+                raise InvalidDataError(f"Constant: {label_columns(constant, names)}.")
+        except InvalidDataError as error:
+            raise not_without(record, group, error) from error
+        return rows, pairs
+
+    fits: list[Fit] = []
+    groups = enumerate(record.left_out())
+    # What is doubtful in the whole was said; without a group it would be said once more for every group.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreluWarning)
+        while batch := list(islice(groups, available_cores())):  # as many at a time as there are cores
+            watch(Step(LEAVING_OUT, batch[0][0], len(record.parts)))
+            fits += map_in_threads(fitted, batch)
+    return with_scatter_of(learned, record, fits)
 
 
 def with_scatter_of(learned: Learned, record: GroupedMoments, fits: list[Fit]) -> Learned:
@@ -79,30 +97,6 @@ def check_groups(record: GroupedMoments) -> None:
             f" errors from so few are rough. Use confidence_intervals(), which allow for it, or {remedy}",
             FewGroupsWarning,
         )
-
-
-def _fits_without_a_group(
-    learned: Learned, record: GroupedMoments, assumptions: Assumptions, names: Names, watch: Watch
-) -> Iterator[Fit]:
-    """The fit without every group in turn; as many at a time as there are cores."""
-    groups = enumerate(record.left_out())
-
-    def fitted(item: tuple[int, PairMoments]) -> Fit:
-        group, others = item
-        try:
-            rows, pairs = fit_record(others, assumptions, names, learned.pairs)
-            if (constant := (rows.scale == 0.0) & (learned.rows.scale > 0.0)).any():
-                raise InvalidDataError(f"Constant: {label_columns(constant, names)}.")
-        except InvalidDataError as error:
-            raise not_without(record, group, error) from error
-        return rows, pairs
-
-    # What is doubtful in the whole was said; without a group it would be said once more for every group.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnreluWarning)
-        while batch := list(islice(groups, available_cores())):
-            watch(Step(LEAVING_OUT, batch[0][0], len(record.parts)))
-            yield from map_in_threads(fitted, batch)
 
 
 def not_without(record: GroupedMoments, group: int, error: InvalidDataError) -> InvalidDataError:

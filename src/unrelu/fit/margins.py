@@ -197,25 +197,22 @@ def free_shape(column: Column, standard: bool = False) -> Free:
         even = np.searchsorted(y, np.linspace(y[0], y[-1], _KNOTS))
         chosen = np.unique(np.concatenate([[0], even, [len(x) - 1]]))
         x, y = x[chosen], y[chosen]
-    mean, spread = _own_fit(column, float(x[0]))
+    # Mean and spread of the column's own censored normal fit, of its logarithms where it is positive: the units of
+    # latent values, in which what is cut off goes on. (0, 1) where numbers do not bear them.
+    positive = x[0] > 0.0
+
+    def latent(values: FloatArray) -> FloatArray:
+        return np.asarray(np.log(np.maximum(values, 1e-300))) if positive else values
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, spread, _ = (float(each[0]) for each in censored_fits([column], [latent(column.x)], [latent]))
+    if not (np.isfinite(mean) and _LEAST_UNIT * max(abs(mean), 1.0 / _MOST_UNIT) < spread < _MOST_UNIT):
+        mean, spread = 0.0, 1.0
     cut_off = column.is_cut and not (x[0] == 0.0 and _has_true_zeros(column))
     cut_above = column.is_mirrored or bool(column.at_least.size)
     if standard:
         return Free(x, y, column.seen, spread * cut_off, spread * cut_above)
     return Free(x, mean + spread * y, column.seen, float(cut_off), float(cut_above))
-
-
-def _own_fit(column: Column, lowest: float) -> tuple[float, float]:
-    """Mean and spread of the column's own censored normal fit, of its logarithms where it is positive: the units of a
-    free column's latent values, in which what is cut off goes on. (0, 1) where numbers do not bear them."""
-
-    def latent(x: FloatArray) -> FloatArray:
-        return np.asarray(np.log(np.maximum(x, 1e-300))) if lowest > 0.0 else x
-
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, spread, _ = (float(each[0]) for each in censored_fits([column], [latent(column.x)], [latent]))
-    usable = np.isfinite(mean) and _LEAST_UNIT * max(abs(mean), 1.0 / _MOST_UNIT) < spread < _MOST_UNIT
-    return (mean, spread) if usable else (0.0, 1.0)
 
 
 def _has_true_zeros(column: Column) -> bool:

@@ -182,7 +182,10 @@ def _judged_cells(
         beyond = _beyond(sample, judged, law)
         if not beyond.any():
             tails = tails_for_bad(law, sample.values, look, judged, sample.effective_weights)
-            if _leaves_doubt(judged, sample):
+            bad = 1.0 - judged.cells[~np.isnan(sample.values)]
+            doubt = float(np.sum(bad * (1.0 - bad)) / max(float(bad.sum()), 1.0))  # what a round leaves of an error
+            more_rows = sample.n_present / len(sample.rows)
+            if more_rows > 1.0 and doubt * np.sqrt(more_rows) > _CLOSE:
                 watch(Step(JUDGING, words="all rows"))
                 question = partial(judged_block, law, PairMomentsQuestion.under(free, shapes=False), False)
                 record = evidence.collect(question, remember=False).record
@@ -201,15 +204,6 @@ def _beyond(sample: Subsample, judged: Judged, law: CellLaw) -> BoolArray:
     """Columns of which more than a third would be bad in the sample."""
     there = bad_counts(sample.values, np.zeros(sample.values.shape), law.floor)
     return too_many(bad_counts(sample.values, judged.genuine, law.floor), there)
-
-
-def _leaves_doubt(judged: Judged, sample: Subsample) -> bool:
-    """Whether cells of which it is not clear that they are bad, beside those that are, ask for a round of all rows."""
-    if sample.n_present <= len(sample.rows):
-        return False
-    bad = 1.0 - judged.cells[~np.isnan(sample.values)]
-    doubt = float(np.sum(bad * (1.0 - bad)) / max(float(bad.sum()), 1.0))  # what a round leaves of an error
-    return bool(doubt * np.sqrt(sample.n_present / len(sample.rows)) > _CLOSE)
 
 
 def _on_sample(sample: Subsample, free: Assumptions, left: BoolArray, watch: Watch) -> tuple[CellLaw, int, BoolArray]:
