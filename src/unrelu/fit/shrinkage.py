@@ -21,6 +21,7 @@ the errors, or leaves a pair so strong that shrinking it would cost more than al
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -56,7 +57,14 @@ def scoring_correlation(
     r, variance, apart = _known(pairs, n_rows)
     if rank is not None and rank >= d:
         rank = None
-    if d == 1 or (rank is None and _is_certain(assembled, apart, n_rows)):
+    certain = d == 1
+    # Is X known so well that its own errors cost scores next to nothing?
+    if rank is None and not certain and d * (d + 1) / n_rows <= _NO_MATTER:
+        with suppress(LinAlgError):
+            lower, _ = dpotri(np.linalg.cholesky(assembled), lower=True)  # X^-1, its lower half alone
+            energy = _apart_energy(lower + np.tril(lower, -1).T, apart)
+            certain = d * (d + 1) / n_rows + energy <= _NO_MATTER
+    if certain:
         return assembled, Shrinkage(0.0, 0, smallest_eigenvalue(assembled, place))
     rows = rows_by_errors(r, variance, n_rows)
     if rank is not None:
@@ -130,18 +138,6 @@ class Target:
     def inverse_diagonal(self) -> FloatArray:
         u, s = self._directions
         return np.asarray((1.0 - np.sum(u * u * (s * s / (1.0 + s * s)), axis=1)) / self.spread**2)
-
-
-def _is_certain(x: FloatArray, apart: FloatArray, n: float) -> bool:
-    """Whether X is known so well that its own errors cost scores next to nothing."""
-    d = len(x)
-    if d * (d + 1) / n > _NO_MATTER:
-        return False
-    try:
-        lower, _ = dpotri(np.linalg.cholesky(x), lower=True)  # X^-1, its lower half alone
-    except LinAlgError:
-        return False
-    return d * (d + 1) / n + _apart_energy(lower + np.tril(lower, -1).T, apart) <= _NO_MATTER
 
 
 def _apart_energy(q: FloatArray, apart: FloatArray) -> float:

@@ -318,10 +318,10 @@ class TestParts:
 
     def test_parts_that_do_not_fit_together_are_refused(self, of_all_kinds):
         with pytest.raises(InvalidDataError, match=r"shares has shape \(3,\) for 4 components"):
-            Mixture(of_all_kinds.components, np.ones(3) / 3)
+            Mixture(of_all_kinds.components, np.ones(3) / 3).check_columns(np.arange(3), 3)
         narrow = RepeatedRowComponent(np.zeros(2), np.zeros(2), 0.0)
         with pytest.raises(InvalidDataError, match="different numbers of columns"):
-            of_all_kinds.with_component(narrow, 0.1)
+            of_all_kinds.with_component(narrow, 0.1).check_columns(np.arange(3), 3)
         for columns in ([0, 1, 1], [0, 1, 5], [-1, 0, 1], [0, 1]):
             with pytest.raises(InvalidDataError, match="columns holds"):
                 of_all_kinds.check_columns(np.array(columns), 5)

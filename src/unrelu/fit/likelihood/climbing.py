@@ -410,7 +410,12 @@ def climb(
         reference, theta = here.law, np.zeros(law.n_coordinates)
         here = at(reference, theta, wants_outer)
         levels.append(here.value)
-        root = _metric_root(reference, here.outer, rows)
+        # R' of the metric M = R'R, in which x = R theta; the roots of a diagonal one alone.
+        complete = rows[0] * reference.complete_metric
+        root = np.sqrt(complete)
+        if here.outer is not None:
+            share = float(np.clip(law.n_coordinates / rows[1], _LEAST_COMPLETE, 1.0))
+            root = np.asarray(np.linalg.cholesky(reference.metric(here.outer) + np.diag(share * complete)))
         slope, pairs = _whitened(root, here.gradient), list[tuple[FloatArray, FloatArray]]()
         most = min(_ROUNDS_A_STRETCH if wants_outer else most_rounds, most_rounds - len(levels))
         for left in range(most, -1, -1):
@@ -437,15 +442,6 @@ def climb(
             words = f"round {len(levels)}, log-likelihood {here.log_likelihood:,.2f}"
             watch(Step(CLIMBING, len(levels), most_rounds, words))
     return Climbed(here.law, here.log_likelihood, len(levels), converged, tuple(levels))
-
-
-def _metric_root(law: Law, outer: FloatArray | None, rows: tuple[float, float]) -> FloatArray:
-    """R' of the metric M = R'R, in which x = R theta; the roots of a diagonal one alone."""
-    complete = rows[0] * law.complete_metric
-    if outer is None:
-        return np.sqrt(complete)
-    share = float(np.clip(law.n_coordinates / rows[1], _LEAST_COMPLETE, 1.0))
-    return np.asarray(np.linalg.cholesky(law.metric(outer) + np.diag(share * complete)))
 
 
 def _whitened(root: FloatArray, vector: FloatArray, back: bool = False) -> FloatArray:

@@ -267,14 +267,12 @@ class Mixture:
     components: tuple[Component, ...]
     shares: Annotated[FloatArray, "floats k"]
 
-    def __post_init__(self) -> None:
+    def check_columns(self, columns: ColumnIndex, n_features: int) -> None:
+        """Raise InvalidDataError unless the mixture is sound, and can speak of these columns of a table."""
         if self.shares.shape != (len(self.components),):
             raise InvalidDataError(f"shares has shape {self.shares.shape} for {len(self.components)} components")
         if len({component.n_columns for component in self.components}) > 1:
             raise InvalidDataError("the components of a mixture speak of different numbers of columns")
-
-    def check_columns(self, columns: ColumnIndex, n_features: int) -> None:
-        """Raise InvalidDataError unless the mixture can speak of these columns of a table."""
         inside = np.all((columns >= 0) & (columns < n_features)) and len(np.unique(columns)) == len(columns)
         if not inside or len(columns) != self.components[0].n_columns:
             raise InvalidDataError(
