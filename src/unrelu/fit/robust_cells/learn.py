@@ -425,24 +425,17 @@ def column_starts(values: Values, floor: FloatArray) -> tuple[FloatArray, FloatA
         x = np.maximum(x[~np.isnan(x)], floor[j])
         middle[j] = float(np.median(x)) if len(x) else 0.0
         if len(x) and spreads(x, floor[j]):
-            found = _by_quantiles(_main_part(x, floor[j]), floor[j])
-            if not found[1] > 0.0:
-                found = middle_and_spread(x, floor[j])
-            middle[j], spread[j] = found
-            judged[j] = True
+            judged[j], part = True, _main_part(x, floor[j])
+            middle[j], spread[j] = middle_and_spread(x, floor[j])
+            # Of the normal with two quantiles of what is seen, x_q = middle + spread z_q.
+            low = max(float(np.mean(part <= floor[j])) + _ABOVE, _LOW)
+            if low <= 0.95:
+                both = [low, max(_HIGH, low + _PART * (1.0 - low))]
+                at, z = np.quantile(part, both), ndtri(both)
+                if at[1] > at[0]:
+                    spread[j] = (at[1] - at[0]) / (z[1] - z[0])
+                    middle[j] = at[0] - spread[j] * z[0]
     return middle, spread, judged
-
-
-def _by_quantiles(x: FloatArray, floor: float) -> tuple[float, float]:
-    """Of the normal with two quantiles of what is seen: x_q = middle + spread z_q."""
-    low = max(float(np.mean(x <= floor)) + _ABOVE, _LOW)
-    if low > 0.95:
-        return 0.0, 0.0
-    high = max(_HIGH, low + _PART * (1.0 - low))
-    at = np.quantile(x, [low, high])
-    z = ndtri([low, high])
-    spread = float((at[1] - at[0]) / (z[1] - z[0]))
-    return float(at[0] - spread * z[0]), spread
 
 
 def _main_part(x: FloatArray, floor: float) -> FloatArray:
