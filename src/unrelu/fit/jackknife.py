@@ -133,10 +133,6 @@ def intervals(
 
     Quantiles are Student's with so many degrees of freedom, the normal's where None. Norms go through their logarithm
     and correlations through Fisher's z = atanh(r), so that none leaves its range.
-
-    >>> ends = intervals(*[(np.array([0.5]), np.array([0.1]))] * 3, level=0.95, degrees=19)
-    >>> {name: each.round(2).tolist() for name, each in ends.items()}
-    {'bias': [[0.29, 0.71]], 'row_norms': [[0.33, 0.76]], 'correlation': [[0.26, 0.68]]}
     """
     reach = _reach(level, degrees)
     norms = np.where(row_norms[0] > 0.0, row_norms[0], 1.0)
@@ -148,11 +144,7 @@ def intervals(
 
 
 def fisher_interval(r: FloatArray, stderr: FloatArray, level: float, degrees: float | None) -> FloatArray:
-    """Low and high ends, along a last axis, of (partial) correlations, through z = atanh(r).
-
-    >>> fisher_interval(np.array([0.5]), np.array([0.1]), 0.95, None).round(2)
-    array([[0.28, 0.67]])
-    """
+    """Low and high ends, along a last axis, of (partial) correlations, through z = atanh(r)."""
     inside = np.abs(r) < 1.0
     within = np.where(inside, r, 0.0)
     z = np.arctanh(within)[..., None] + (stderr / (1.0 - within**2))[..., None] * _reach(level, degrees)
