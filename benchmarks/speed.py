@@ -88,7 +88,7 @@ import numpy as np
 os.sched_setaffinity(0, {0})
 from unrelu.contracts import Assumptions, Block
 from unrelu.fit.columns import fit_columns
-from unrelu.fit.pairs import fit_pairs
+from unrelu.fit.one_pass import fit_pairs
 from unrelu.passes.pair_moments import PairMomentsQuestion
 rng = np.random.default_rng(0)
 d = 2000

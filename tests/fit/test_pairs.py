@@ -4,7 +4,7 @@ import pytest
 from tests.references import likelihood
 from unrelu.contracts import Assumptions, Block
 from unrelu.fit.columns import fit_columns
-from unrelu.fit.pairs import fit_pairs
+from unrelu.fit.one_pass import fit_pairs
 from unrelu.passes.pair_moments import PairMomentsQuestion
 
 

@@ -40,8 +40,8 @@ def fitted(request, x, floor=None, ceiling=None, weights=None, parts=1, names=No
 
 def powers(x, floor=None, ceiling=None):
     margins = MarginsQuestion()(Block(x, 0, None))
-    low, high = -np.inf if floor is None else floor, np.inf if ceiling is None else ceiling
-    return fit_powers([Column.of(margins, j, low, high) for j in range(x.shape[1])])
+    limits = limits_of(floor, ceiling, x.shape[1], None)
+    return fit_powers([Column.of(margins, j, limits) for j in range(x.shape[1])])
 
 
 # --- powers against the likelihood itself ---------------------------------------------------------
@@ -367,7 +367,7 @@ def fitted_with_limits(request_, x, marks):
 def test_the_empirical_law_of_cells_with_limits_is_the_most_likely_one():
     x, marks, _ = own_limits(60)
     _, margins = fitted_with_limits("log", x, marks)
-    column = Column.of(margins, 0, -np.inf, np.inf)
+    column = Column.of(margins, 0, limits_of(None, None, 1, None))
     before, mass = empirical_law(column)
 
     def level(p):
@@ -389,7 +389,7 @@ def test_turnbull_of_left_limits_is_kaplan_and_meiers_turned_round():
     x, marks, _ = own_limits(300)
     marks = np.where(marks > 0, 0, marks).astype(np.int8)
     _, margins = fitted_with_limits("log", x, marks)
-    column = Column.of(margins, 0, -np.inf, np.inf)
+    column = Column.of(margins, 0, limits_of(None, None, 1, None))
     before, _ = empirical_law(column)
     values, below = x[:, 0], marks[:, 0] < 0
     expected, level = [], 1.0
@@ -414,7 +414,7 @@ def test_shapes_of_cells_with_limits():
 def test_the_fit_of_any_number_of_limits_is_the_most_likely_one():
     x, marks, _ = own_limits(400)
     _, margins = fitted_with_limits("log", x, marks)
-    column = Column.of(margins, 0, -np.inf, np.inf)
+    column = Column.of(margins, 0, limits_of(None, None, 1, None))
     bias, scale, level = censored_fits([column], [np.log(column.x)], [np.log])
 
     def negative(parameters):

@@ -112,9 +112,14 @@ def maximize(share: FloatArray, location: FloatArray) -> tuple[FloatArray, Float
     with bisection as the safeguard; each column stops where rounding does."""
     g = ndtri(share)
     low, high = np.full_like(g, -np.inf), np.full_like(g, np.inf)
-    active = np.ones(g.shape, dtype=bool)
+    moving = np.ones(g.shape, dtype=bool)
     for _ in range(_MOST_ROUNDS):
-        t = best_t(g, location)
+        # The positive root of t^2 - m g t - 1 = 0, without cancellation for negative g.
+        half = 0.5 * location * g
+        root = np.sqrt(half**2 + 1.0)
+        t = np.where(half >= 0.0, half + root, 1.0 / (root - half))
+        if not moving.any():
+            break
         kappa = hazard(g)
         value = -(1.0 - share) * kappa + share * (t * location - g)
         slope = -(1.0 - share) * kappa * (kappa - g) + share * (location**2 * t / (2.0 * t - location * g) - 1.0)
@@ -123,19 +128,10 @@ def maximize(share: FloatArray, location: FloatArray) -> tuple[FloatArray, Float
         proposal = g + step
         outside = (proposal <= low) | (proposal >= high)
         proposal = np.where(outside & np.isfinite(low) & np.isfinite(high), 0.5 * (low + high), proposal)
-        moved = np.where(active, proposal, g)
-        active = active & (np.abs(moved - g) > 4.0 * np.finfo(float).eps * np.maximum(1.0, np.abs(g)))
+        moved = np.where(moving, proposal, g)
+        moving = moving & (np.abs(moved - g) > 4.0 * np.finfo(float).eps * np.maximum(1.0, np.abs(g)))
         g = moved
-        if not active.any():
-            break
-    return g, best_t(g, location)
-
-
-def best_t(g: FloatArray, location: FloatArray) -> FloatArray:
-    """Positive root of t^2 - m g t - 1 = 0, without cancellation for negative g."""
-    half = 0.5 * location * g
-    root = np.sqrt(half**2 + 1.0)
-    return np.where(half >= 0.0, half + root, 1.0 / (root - half))
+    return g, t
 
 
 def scale_at_bound(share: FloatArray, location: FloatArray, depth: FloatArray) -> FloatArray:

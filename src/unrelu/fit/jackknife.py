@@ -15,7 +15,6 @@ normal, and for rows that come in clusters where these are the groups.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
@@ -40,7 +39,26 @@ def jackknifed(
 ) -> Learned:
     """The same model with the jackknife's standard errors over the groups of its record."""
     check_groups(record)
-    return with_scatter_of(learned, record, list(_fits_without_a_group(learned, record, assumptions, names, watch)))
+
+    def fitted(item: tuple[int, PairMoments]) -> Fit:
+        group, others = item
+        try:
+            rows, pairs = fit_record(others, assumptions, names, learned.pairs)
+            if (constant := (rows.scale == 0.0) & (learned.rows.scale > 0.0)).any():
+                raise InvalidDataError(f"Constant: {label_columns(constant, names)}.")
+        except InvalidDataError as error:
+            raise not_without(record, group, error) from error
+        return rows, pairs
+
+    fits: list[Fit] = []
+    groups = enumerate(record.left_out())
+    # What is doubtful in the whole was said; without a group it would be said once more for every group.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnreluWarning)
+        while batch := list(islice(groups, available_cores())):  # as many at a time as there are cores
+            watch(Step(LEAVING_OUT, batch[0][0], len(record.parts)))
+            fits += map_in_threads(fitted, batch)
+    return with_scatter_of(learned, record, fits)
 
 
 def with_scatter_of(learned: Learned, record: GroupedMoments, fits: list[Fit]) -> Learned:
@@ -81,30 +99,6 @@ def check_groups(record: GroupedMoments) -> None:
         )
 
 
-def _fits_without_a_group(
-    learned: Learned, record: GroupedMoments, assumptions: Assumptions, names: Names, watch: Watch
-) -> Iterator[Fit]:
-    """The fit without every group in turn; as many at a time as there are cores."""
-    groups = enumerate(record.left_out())
-
-    def fitted(item: tuple[int, PairMoments]) -> Fit:
-        group, others = item
-        try:
-            rows, pairs = fit_record(others, assumptions, names, learned.pairs)
-            if (constant := (rows.scale == 0.0) & (learned.rows.scale > 0.0)).any():
-                raise InvalidDataError(f"Constant: {label_columns(constant, names)}.")
-        except InvalidDataError as error:
-            raise not_without(record, group, error) from error
-        return rows, pairs
-
-    # What is doubtful in the whole was said; without a group it would be said once more for every group.
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnreluWarning)
-        while batch := list(islice(groups, available_cores())):
-            watch(Step(LEAVING_OUT, batch[0][0], len(record.parts)))
-            yield from map_in_threads(fitted, batch)
-
-
 def not_without(record: GroupedMoments, group: int, error: InvalidDataError) -> InvalidDataError:
     """What to raise where the rows without a group have such an error."""
     label, size = record.labels[group], counted(record.parts[group].n_rows, "row")
@@ -139,10 +133,6 @@ def intervals(
 
     Quantiles are Student's with so many degrees of freedom, the normal's where None. Norms go through their logarithm
     and correlations through Fisher's z = atanh(r), so that none leaves its range.
-
-    >>> ends = intervals(*[(np.array([0.5]), np.array([0.1]))] * 3, level=0.95, degrees=19)
-    >>> {name: each.round(2).tolist() for name, each in ends.items()}
-    {'bias': [[0.29, 0.71]], 'row_norms': [[0.33, 0.76]], 'correlation': [[0.26, 0.68]]}
     """
     reach = _reach(level, degrees)
     norms = np.where(row_norms[0] > 0.0, row_norms[0], 1.0)
@@ -154,11 +144,7 @@ def intervals(
 
 
 def fisher_interval(r: FloatArray, stderr: FloatArray, level: float, degrees: float | None) -> FloatArray:
-    """Low and high ends, along a last axis, of (partial) correlations, through z = atanh(r).
-
-    >>> fisher_interval(np.array([0.5]), np.array([0.1]), 0.95, None).round(2)
-    array([[0.28, 0.67]])
-    """
+    """Low and high ends, along a last axis, of (partial) correlations, through z = atanh(r)."""
     inside = np.abs(r) < 1.0
     within = np.where(inside, r, 0.0)
     z = np.arctanh(within)[..., None] + (stderr / (1.0 - within**2))[..., None] * _reach(level, degrees)

@@ -61,15 +61,17 @@ def chosen_kinds(
     clearly rejects it. Without being ``tested`` no column rejects anything. ``bent``: a power, of which log is one,
     takes the place of log. Where outliers are looked for, even a column that is not clearly bent would have its longer
     tail taken for them."""
-    columns, kinds = _columns(margins, limits), list(requests)
-    for j in [j for j, request in enumerate(requests) if request == "auto"]:
-        varies = len(columns[j].low) > 1 or columns[j].has_own_limits
-        kinds[j] = "log" if columns[j].is_positive and varies else "normal"
-    learned = [j for j, request in enumerate(requests) if request == "auto" and tested and _has_power(columns[j])]
-    for j, kind in zip(learned, _tested_kinds([columns[j] for j in learned]), strict=True):
-        kinds[j] = kind
+    kinds = list(requests)
+    columns = {j: Column.of(margins, j, limits) for j, request in enumerate(requests) if request == "auto"}
+    for j, column in columns.items():
+        varies = len(column.low) > 1 or column.has_own_limits
+        kinds[j] = "log" if column.is_positive and varies else "normal"
+    bearing = {j: column for j, column in columns.items() if column.bears_power}
+    if tested and bearing:
+        for j, kind in zip(bearing, _tested_kinds(list(bearing.values())), strict=True):
+            kinds[j] = kind
     if bent:
-        for j in [j for j, request in enumerate(requests) if request == "auto" and _has_power(columns[j])]:
+        for j in bearing:
             kinds[j] = "power" if kinds[j] == "log" else kinds[j]
     return kinds
 
@@ -85,7 +87,8 @@ def fit_shapes(
     """The shape of every column, as asked for; an error names the column that cannot have it. ``extreme``: the share of
     the rows at an open end that has no say in exponents. ``standard``: latent values of free columns have mean 0 and
     spread 1."""
-    requests, columns = chosen_kinds(requests, margins, limits), _columns(margins, limits)
+    requests = chosen_kinds(requests, margins, limits)
+    columns = [Column.of(margins, j, limits) for j in range(len(requests))]
     _refuse(requests, columns, names)
     wanted = [j for j, request in enumerate(requests) if request == "power"]
     bounded = [columns[j].without_extremes(extreme) if extreme else columns[j] for j in wanted]
@@ -99,11 +102,6 @@ def fit_shapes(
         else:
             found.append(Log(column.seen) if request == "log" else powers.get(j, Normal(column.seen)))
     return tuple(found)
-
-
-def _columns(margins: Margins, limits: Limits) -> list[Column]:
-    pairs = zip(limits.floor, limits.ceiling, strict=True)
-    return [Column.of(margins, j, float(low), float(high)) for j, (low, high) in enumerate(pairs)]
 
 
 def unreached_floors(margins: Margins, limits: Limits) -> BoolArray:
@@ -126,7 +124,7 @@ def _refuse(requests: Sequence[str | Shape], columns: list[Column], names: Seque
             smallest = float(column.low[column.above].min(initial=np.inf))
             given = Log() if isinstance(request, str) else request
             refuse_outside(given, (column.floor, column.ceiling, *column.at_most[0][:1]), smallest, label)
-        if request == "power" and not _has_power(column):
+        if request == "power" and not column.bears_power:
             raise InvalidDataError(
                 f"shape='power' of {label}: {column.distinct} different values in about {column.rows_above:.0f} rows"
                 f" above the floor are too few to learn an exponent from ({_FEWEST} at least). Use shape='log',"
@@ -139,10 +137,6 @@ def _refuse(requests: Sequence[str | Shape], columns: list[Column], names: Seque
             )
 
 
-def _has_power(column: Column) -> bool:
-    return column.distinct >= 5 and column.rows_above >= _FEWEST
-
-
 def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     """What a column does not clearly reject: log for a positive column, or a power where one is much likelier; normal
     for others; free where another power is much likelier still, or the law is far from the empirical one, or has many
@@ -153,8 +147,6 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     support: a unit that was mistaken, or one cell in twenty that is bad, would make every column free, which hides
     them.
     """
-    if not columns:
-        return []
     positive = np.array([column.is_positive for column in columns])
     simple = Profile(columns)(np.where(positive, 0.0, 1.0))
     far = np.array([simple.distance(k) for k in range(len(columns))])
@@ -205,25 +197,22 @@ def free_shape(column: Column, standard: bool = False) -> Free:
         even = np.searchsorted(y, np.linspace(y[0], y[-1], _KNOTS))
         chosen = np.unique(np.concatenate([[0], even, [len(x) - 1]]))
         x, y = x[chosen], y[chosen]
-    mean, spread = _own_fit(column, float(x[0]))
+    # Mean and spread of the column's own censored normal fit, of its logarithms where it is positive: the units of
+    # latent values, in which what is cut off goes on. (0, 1) where numbers do not bear them.
+    positive = x[0] > 0.0
+
+    def latent(values: FloatArray) -> FloatArray:
+        return np.asarray(np.log(np.maximum(values, 1e-300))) if positive else values
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, spread, _ = (float(each[0]) for each in censored_fits([column], [latent(column.x)], [latent]))
+    if not (np.isfinite(mean) and _LEAST_UNIT * max(abs(mean), 1.0 / _MOST_UNIT) < spread < _MOST_UNIT):
+        mean, spread = 0.0, 1.0
     cut_off = column.is_cut and not (x[0] == 0.0 and _has_true_zeros(column))
     cut_above = column.is_mirrored or bool(column.at_least.size)
     if standard:
         return Free(x, y, column.seen, spread * cut_off, spread * cut_above)
     return Free(x, mean + spread * y, column.seen, float(cut_off), float(cut_above))
-
-
-def _own_fit(column: Column, lowest: float) -> tuple[float, float]:
-    """Mean and spread of the column's own censored normal fit, of its logarithms where it is positive: the units of a
-    free column's latent values, in which what is cut off goes on. (0, 1) where numbers do not bear them."""
-
-    def latent(x: FloatArray) -> FloatArray:
-        return np.asarray(np.log(np.maximum(x, 1e-300))) if lowest > 0.0 else x
-
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean, spread, _ = (float(each[0]) for each in censored_fits([column], [latent(column.x)], [latent]))
-    usable = np.isfinite(mean) and _LEAST_UNIT * max(abs(mean), 1.0 / _MOST_UNIT) < spread < _MOST_UNIT
-    return (mean, spread) if usable else (0.0, 1.0)
 
 
 def _has_true_zeros(column: Column) -> bool:
@@ -282,7 +271,7 @@ def fit_powers(columns: Sequence[Column]) -> list[Power]:
     curvature = (2.0 * found.level - beside[0] - beside[1]) / _CURVATURE_STEP**2
     with np.errstate(divide="ignore"):
         stderr = np.where(curvature > 0.0, 1.0 / np.sqrt(np.maximum(curvature, 1e-300)), np.inf)
-    return [replace(shape, exponent_stderr=float(error)) for shape, error in zip(found.shapes, stderr, strict=True)]
+    return [replace(found.shape(k), exponent_stderr=float(error)) for k, error in enumerate(stderr)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -291,7 +280,6 @@ class NormalFits:
 
     profile: Profile
     exponents: FloatArray
-    shapes: list[Power]
     level: FloatArray
     bias: FloatArray
     scale: FloatArray
@@ -303,27 +291,37 @@ class NormalFits:
         slope, bend = 0.5 * (right - left), np.maximum(2.0 * self.level - left - right, 1e-9)
         return np.asarray(np.maximum(slope**2 / bend, 2.0 * (np.maximum(left, right) - self.level)))
 
+    def shape(self, k: int) -> Power:
+        origin, unit = self.profile.places[k].tolist()
+        return Power(float(self.exponents[k]), origin, unit, seen=self.profile.columns[k].seen)
+
     def distance(self, k: int) -> float:
         """sqrt(n) max |F(x) - empirical F(x)| over the values above the floor."""
         column = self.profile.columns[k]
         x = column.x if column.has_single_values else column.high[column.above]
-        fitted = ndtr((self.shapes[k].to_latent(x) - self.bias[k]) / self.scale[k])
+        fitted = ndtr((self.shape(k).to_latent(x) - self.bias[k]) / self.scale[k])
         return float(np.sqrt(column.rows) * np.abs(fitted - column.levels).max())
 
 
 class Profile:
-    """The profile log-likelihood of exponents, one for each column."""
+    """The profile log-likelihood of exponents, one for each column.
+
+    ``places``: (origin, unit) of columns. t = 1 at the median of what is seen, and 0 at 0 where all values are positive
+    by nature. Else, with a floor of 0 or values on both sides of it, t = 1 at the lowest value that there may be."""
 
     def __init__(self, columns: Sequence[Column]) -> None:
-        self.columns = columns
-        self._places = [_place(column) for column in columns]
-        self._seen = [
-            np.log(np.clip((column.x - origin) / unit, *_REACH))
-            for column, (origin, unit) in zip(columns, self._places, strict=True)
-        ]
-        self._logs = np.array(
-            [float(c.w @ logs) * c.rows / c.total for c, logs in zip(columns, self._seen, strict=True)]
-        )
+        self.columns, self.places = columns, np.empty((len(columns), 2))
+        self._seen, self._logs = list[FloatArray](), np.empty(len(columns))
+        for k, c in enumerate(columns):
+            half = (0.5 - 1e-9) * c.w.sum()  # where half of the rows end between two values, rounding must not choose
+            origin, unit = 0.0, float(c.x[np.searchsorted(np.cumsum(c.w), half)])
+            if not c.is_positive:
+                lowest = min(c.lowest, *c.at_most[0], np.inf)
+                unit = max(unit - lowest, 1e-9 * max(abs(lowest), float(c.x[-1] - c.x[0])))
+                origin = lowest - unit
+            self.places[k] = origin, unit
+            self._seen.append(np.log(np.clip((c.x - origin) / unit, *_REACH)))
+            self._logs[k] = float(c.w @ self._seen[k]) * c.rows / c.total
 
     def __call__(self, exponents: FloatArray) -> NormalFits:
         y = [
@@ -331,18 +329,13 @@ class Profile:
             for e, logs in zip(exponents, self._seen, strict=True)
         ]
 
-        def latent(place: tuple[float, float], exponent: float, x: FloatArray) -> FloatArray:
-            return np.asarray(boxcox(np.clip((x - place[0]) / place[1], *_REACH), exponent))
+        def latent(k: int, x: FloatArray) -> FloatArray:
+            return np.asarray(boxcox(np.clip((x - self.places[k, 0]) / self.places[k, 1], *_REACH), exponents[k]))
 
-        turns = [partial(latent, place, e) for place, e in zip(self._places, exponents, strict=True)]
-        bias, scale, level = censored_fits(self.columns, y, turns)
+        bias, scale, level = censored_fits(self.columns, y, [partial(latent, k) for k in range(len(y))])
         level += (exponents - 1.0) * self._logs
-        origin, unit = np.array(self._places).T
-        shapes = [
-            Power(float(e), *place, seen=column.seen)
-            for e, place, column in zip(exponents, self._places, self.columns, strict=True)
-        ]
-        return NormalFits(self, exponents, shapes, level, origin + unit * (1.0 + bias), unit * scale)
+        origin, unit = self.places.T
+        return NormalFits(self, exponents, level, origin + unit * (1.0 + bias), unit * scale)
 
     def likeliest(self, between: tuple[float, float]) -> FloatArray:
         """The exponents: a grid, then golden sections, all columns at a time."""
@@ -367,19 +360,6 @@ class Profile:
         return np.asarray(exponent)
 
 
-def _place(column: Column) -> tuple[float, float]:
-    """(origin, unit): t = 1 at the median of what is seen, and 0 at 0 where all values are positive by nature. Else,
-    with a floor of 0 or values on both sides of it, t = 1 at the lowest value that there may be."""
-    x, w = column.x, column.w
-    half = (0.5 - 1e-9) * w.sum()  # where half of the rows end between two values, rounding must not choose
-    middle = float(x[np.searchsorted(np.cumsum(w), half)])
-    if column.is_positive:
-        return 0.0, middle
-    lowest = min(column.lowest, *column.at_most[0], np.inf)
-    unit = max(middle - lowest, 1e-9 * max(abs(lowest), float(x[-1] - x[0])))
-    return lowest - unit, unit
-
-
 # --- censored normal fits of columns --------------------------------------------------------------
 
 
@@ -392,21 +372,22 @@ def censored_fits(
     a limit latent."""
     d = len(columns)
     weight, mean, spread = np.empty(d), np.empty(d), np.empty(d)
-    cut = []
+    limits: list[list[tuple[FloatArray, FloatArray]]] = []
     for k, (column, y, turn) in enumerate(zip(columns, seen, turns, strict=True)):
         w = column.w * (column.rows / column.total)
         weight[k] = w.sum()
         mean[k] = w @ y / weight[k]
         spread[k] = np.sqrt(max(w @ (y - mean[k]) ** 2 / weight[k], 1e-300))
-        both = column.cut(turn)
-        cut.append([((z - mean[k]) / spread[k], own * (column.rows / column.total)) for z, own in both])
-    limits = []  # of columns as two matrices, limits and weights; what is not there has no weight
-    for side in (0, 1):
-        padded = np.zeros((2, d, max(len(each[side][0]) for each in cut)))
-        for k, each in enumerate(cut):
-            padded[:, k, : len(each[side][0])] = each[side]
-        limits += [padded[0], padded[1]]
-    g, t, level = maximize_censored(weight, *limits)
+        limits.append(
+            [((turn(z) - mean[k]) / spread[k], own * (column.rows / column.total)) for z, own in column.limits]
+        )
+    sides = []  # of columns as two matrices, limits and weights; what is not there has no weight
+    for side in zip(*limits, strict=True):
+        padded = np.zeros((2, d, max(len(z) for z, _ in side)))
+        for k, both in enumerate(side):
+            padded[:, k, : len(both[0])] = both
+        sides += [*padded]
+    g, t, level = maximize_censored(weight, *sides)
     return mean + spread * g / t, spread / t, level - weight * np.log(spread)
 
 
@@ -443,9 +424,18 @@ class Column:
         # The floor, or the smallest value where there is none; is all that is known above 0, limits included?
         self.lowest = self.floor if np.isfinite(self.floor) else float(self.low[self.above].min(initial=np.inf))
         self.is_positive = bool(min(self.lowest, np.inf, *self.at_most[0], *self.at_least[0]) > 0.0)
+        self.bears_power = self.distinct >= 5 and self.rows_above >= _FEWEST
+        # Limits of the cut-off cells, and their weights: at most, at least.
+        weight = self.weights.sum() - self.w.sum()
+        self.limits = [(*self.at_most,), (*self.at_least,)]
+        if self.is_mirrored and weight > 0.0:
+            self.limits[1] = np.array([self.ceiling]), np.array([weight])
+        elif np.isfinite(self.floor) and weight > 0.0:
+            self.limits[0] = np.array([self.floor]), np.array([weight])
 
     @classmethod
-    def of(cls, margins: Margins, j: int, floor: float, ceiling: float) -> Column:
+    def of(cls, margins: Margins, j: int, limits: Limits) -> Column:
+        floor, ceiling = float(limits.floor[j]), float(limits.ceiling[j])
         margin, like = margins.columns[j], np.empty(0, dtype=margins.stored_as)
         low, high = margin.runs
         lowest, edge = seen_above(np.array([floor]), like)[0], -seen_above(np.array([-ceiling]), like)[0]
@@ -456,7 +446,7 @@ class Column:
         at_most, at_least = (
             np.stack([0.5 * np.add(*each.runs), each.weights]) for each in (margins.at_most[j], margins.at_least[j])
         )
-        seen = _seen(margin, np.finfo(margins.stored_as).eps)
+        seen = Seen() if len(low) == 0 else Seen(*margin.ends, _step_of(margin, np.finfo(margins.stored_as).eps))
         if at_most.size or at_least.size:  # what was cut off may lie anywhere below, or above
             seen = Seen(-np.inf if at_most.size else seen.low, max([seen.high, *at_least[0]]), seen.step)
         above = (low > lowest) & (high < edge)
@@ -500,16 +490,6 @@ class Column:
         trimmed.is_positive, trimmed.is_cut = self.is_positive, self.is_cut  # as all of its values have it
         return trimmed
 
-    def cut(self, y: Callable[[FloatArray], FloatArray]) -> list[tuple[FloatArray, FloatArray]]:
-        """Limits of the cut-off cells as ``y`` has them, and their weights: at most, at least."""
-        weight = self.weights.sum() - self.w.sum()
-        at_most, at_least = (*self.at_most,), (*self.at_least,)
-        if self.is_mirrored and weight > 0.0:
-            at_least = np.array([self.ceiling]), np.array([weight])
-        elif np.isfinite(self.floor) and weight > 0.0:
-            at_most = np.array([self.floor]), np.array([weight])
-        return [(y(limits), weights) for limits, weights in (at_most, at_least)]
-
 
 def empirical_law(column: Column) -> tuple[FloatArray, FloatArray]:
     """(mass below, mass at) each value seen, where cells have limits of their own: Turnbull's (1976) estimate. The most
@@ -536,27 +516,21 @@ def empirical_law(column: Column) -> tuple[FloatArray, FloatArray]:
     return np.cumsum(mass)[:-2], mass[1:-1]
 
 
-def _seen(margin: ColumnMargin, precision: Any) -> Seen:
-    """Range and step: 1, or the power of ten down to 1e-4 that all values are multiples of, up to their precision."""
-    values, sizes = margin.runs[0], np.abs(margin.runs[0])
-    if len(values) == 0:
-        return Seen()
-    step = 1.0 if margin.whole else 0.0
+def _step_of(margin: ColumnMargin, precision: Any) -> float:
+    """What all values are multiples of, up to their precision: the least step between them where that is whole,
+    or one over a whole number; or 1, or a power of ten down to 1e-4. 0 where there is none."""
     if margin.shift == 0:
+        values, sizes = margin.runs[0], np.abs(margin.runs[0])
+        tried = [1.0, 0.1, 0.01, 1e-3, 1e-4]
         least = float(np.diff(values).min()) if len(values) > 1 else 0.0
-        for tried in (_rounded(least), 1.0, 0.1, 0.01, 1e-3, 1e-4):
-            if tried <= 100.0 * precision * sizes.max():  # finer than what the numbers resolve
-                continue
-            if (np.abs(values - np.rint(values / tried) * tried) <= 2.0 * precision * sizes).all():
-                step = tried
-                break
-    return Seen(*margin.ends, step)
-
-
-def _rounded(step: float) -> float:
-    """The step as a whole number, or one over a whole number, where it is either up to rounding; 0 elsewhere."""
-    for value, turned in ((step, False), (1.0 / step if step > 0.0 else 0.0, True)):
-        whole = np.rint(value)
-        if whole >= 1.0 and abs(value - whole) < 1e-6 * whole:
-            return float(1.0 / whole if turned else whole)
-    return 0.0
+        if least > 0.0:
+            whole, parts = float(np.rint(least)), float(np.rint(1.0 / least))
+            if whole >= 1.0 and abs(least - whole) < 1e-6 * whole:
+                tried.insert(0, whole)
+            elif parts >= 1.0 and abs(1.0 / least - parts) < 1e-6 * parts:
+                tried.insert(0, 1.0 / parts)
+        for step in tried:
+            resolved = step > 100.0 * precision * sizes.max()  # what is finer, the numbers do not resolve
+            if resolved and (np.abs(values - np.rint(values / step) * step) <= 2.0 * precision * sizes).all():
+                return step
+    return 1.0 if margin.whole else 0.0

@@ -303,7 +303,7 @@ def smallest_eigenvalue(x: FloatArray, place: Place | None = None) -> float:
     """Of a symmetric matrix."""
     d = len(x)
     if d <= _NARROW:
-        return _smallest_by_lapack(x)
+        return float(eigh(x, eigvals_only=True, subset_by_index=[0, 0])[0])
     if place is not None:
         return float(all_eigenvalues(x.copy(), place)[0])
     from scipy.sparse.linalg import ArpackNoConvergence  # only here, for the sake of a fast start
@@ -314,12 +314,8 @@ def smallest_eigenvalue(x: FloatArray, place: Place | None = None) -> float:
         try:
             return float(_lanczos(lambda v: x @ v.ravel(), d, 1, "SA", most_restarts=20)[0][0])
         except ArpackNoConvergence:  # hardly below 0, among many others
-            return _smallest_by_lapack(x)
+            return float(eigh(x, eigvals_only=True, subset_by_index=[0, 0])[0])
     return float(1.0 / _lanczos(lambda v: cho_solve(factor, v.ravel(), check_finite=False), d, 1, "LA")[0][0])
-
-
-def _smallest_by_lapack(x: FloatArray) -> float:
-    return float(eigh(x, eigvals_only=True, subset_by_index=[0, 0])[0])
 
 
 def is_definite(x: FloatArray) -> bool:

@@ -9,7 +9,6 @@ compare both to 1e-8.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -118,8 +117,8 @@ class _Table:
             )
         mhat = sample_statistics(xp, (first, second), self._sums, self._units, weight)
         n = xp.maximum(weight, rows)  # integer weights then act exactly as repeated rows
-        moments = ([take(column, at) for column in self._moments] for at in (first, second))
-        model = PairModel(place, take(self._a, first), take(self._a, second), *moments)
+        own1, own2 = ([take(column, at) for column in self._moments] for at in (first, second))
+        model = PairModel(place, (take(self._a, first), take(self._a, second)), (own1, own2))
         line = on_a_line(xp, mhat, n)
         r, last = _roots(model, mhat, n, near)
         known, zero, one = n > 0.0, xp.zeros_like(r), xp.ones_like(r)
@@ -198,7 +197,7 @@ def _roots(model: PairModel, mhat: Row, n: Any, near: Any | None) -> tuple[Any, 
 def _start_by_cross_moment(model: PairModel, mhat: Row) -> Any:
     """A few safe Newton steps on E[v1 v2] = its sample mean, from the linearisation at r = 0."""
     xp = model.place.xp
-    value, slope = model.moments1[1] * model.moments2[1], model.moments1[0] * model.moments2[0]
+    value, slope = (model.own[0][p] * model.own[1][p] for p in (1, 0))
     r = xp.zeros_like(value)
     going = slope == slope
     for _ in range(3):
@@ -311,31 +310,25 @@ def _integral_to_one(place: Place, h: Any, k: Any, r: Any) -> Any:
     return total / _TWO_PI
 
 
-@dataclass(frozen=True, eq=False)
 class PairModel:
-    """Pairs of columns with a1, a2 and their own moments (five each), all arrays of one length."""
+    """Pairs of columns with a1, a2 and their own moments (five each), all arrays of one length. ``c`` are the points
+    that statistics are measured from, ``floors`` the floors from there."""
 
-    place: Place
-    a1: Any
-    a2: Any
-    moments1: Row
-    moments2: Row
+    def __init__(self, place: Place, a: tuple[Any, Any], own: tuple[Row, Row]) -> None:
+        self.place, self.a, self.own = place, a, own
+        self.c = tuple(place.xp.clip(-each, 0.0, None) for each in a)
+        self.floors = tuple(-each - c for each, c in zip(a, self.c, strict=True))
 
     def some(self, at: Any) -> PairModel:
         """Some of the pairs."""
         take = self.place.xp.take
-        moments = ([take(each, at) for each in some] for some in (self.moments1, self.moments2))
-        return PairModel(self.place, take(self.a1, at), take(self.a2, at), *moments)
-
-    def centres(self) -> tuple[Any, Any]:
-        clip = self.place.xp.clip
-        return clip(-self.a1, 0.0, None), clip(-self.a2, 0.0, None)
+        first, second = ([take(each, at) for each in own] for own in self.own)
+        return PairModel(self.place, (take(self.a[0], at), take(self.a[1], at)), (first, second))
 
     def cross_moment(self, r: Any) -> tuple[Any, Any]:
         """M_11 and its derivative in r, without the other moments."""
         place, xp = self.place, self.place.xp
-        (c1, c2), a1, a2 = self.centres(), self.a1, self.a2
-        l1, l2 = -a1 - c1, -a2 - c2
+        (a1, a2), (c1, c2), (l1, l2) = self.a, self.c, self.floors
         gap = xp.sqrt((1.0 - r) * (1.0 + r))
         z2, z1 = (a2 - r * a1) / gap, (a1 - r * a2) / gap
         edge = _density(xp, a1) * _density(xp, z2)
@@ -345,24 +338,24 @@ class PairModel:
         m01 = -c2 * m00 + d2_0 + r * d1_0
         return -c1 * m01 + d1_1 + r * (m00 + l2 * d2_0), m00 + l1 * d1_0 + l2 * d2_0 + l1 * l2 * edge / gap
 
-    def boundary(self, a: Any, other: Any, c: Any, floor: Any, r: Any) -> Row:
+    def boundary(self, side: int, r: Any) -> Row:
         """D_q = phi(a) E[v^q 1{v > l} | u = -a] of the other coordinate, q = 0..3."""
-        place, xp = self.place, self.place.xp
-        gap2 = (1.0 - r) * (1.0 + r)
+        place, xp, other = self.place, self.place.xp, 1 - side
+        a, gap2 = self.a[side], (1.0 - r) * (1.0 + r)
         gap = xp.sqrt(gap2)
-        mean, z, weight = -r * a - c, (other - r * a) / gap, _density(xp, a)
+        mean, z, weight = -r * a - self.c[other], (self.a[other] - r * a) / gap, _density(xp, a)
         edge = weight * gap * _density(xp, z)
         d = [weight * _distribution(place, z)]
         d.append(mean * d[0] + edge)
         for q in range(2, 4):
-            edge = edge * floor
+            edge = edge * self.floors[other]
             d.append(mean * d[q - 1] + (q - 1) * gap2 * d[q - 2] + edge)
         return d
 
-    def joint(self, r: Any, d1: Row, d2: Row, c: tuple[Any, Any], floors: tuple[Any, Any]) -> list[Row]:
+    def joint(self, r: Any, d1: Row, d2: Row) -> list[Row]:
         """M_pq for p + q <= 4."""
-        (c1, c2), (l1, l2) = c, floors
-        first = [upper_orthant(self.place, -self.a1, -self.a2, r)]
+        (c1, c2), (l1, l2) = self.c, self.floors
+        first = [upper_orthant(self.place, -self.a[0], -self.a[1], r)]
         power: Any = 1.0
         for q in range(1, 5):
             value = -c2 * first[q - 1] + power * d2[0] + r * d1[q - 1]
@@ -385,10 +378,10 @@ class PairModel:
         """Lower triangle: products of statistics are moments again."""
         rows: list[Row] = []
         for p in range(3):
-            rows.append([self.moments1[p + q] - mean[p] * mean[q] for q in range(p + 1)])
+            rows.append([self.own[0][p + q] - mean[p] * mean[q] for q in range(p + 1)])
         for q in range(3):
             across = [m[p][q] - mean[3 + q] * mean[p] for p in range(3)]
-            rows.append(across + [self.moments2[q + k] - mean[3 + q] * mean[3 + k] for k in range(q + 1)])
+            rows.append(across + [self.own[1][q + k] - mean[3 + q] * mean[3 + k] for k in range(q + 1)])
         for k, (p, q) in enumerate(_JOINT):
             own = mean[_N_MARGINAL + k]
             row = [m[p + i][q] - own * mean[i] for i in range(3)] + [m[p][q + i] - own * mean[3 + i] for i in range(3)]
@@ -397,11 +390,11 @@ class PairModel:
             )
         return rows
 
-    def gradient(self, r: Any, d1: Row, d2: Row, m: list[Row], floors: tuple[Any, Any]) -> Row:
+    def gradient(self, r: Any, d1: Row, d2: Row, m: list[Row]) -> Row:
         """d/dr of the six joint expectations, by Price's theorem; the others do not depend on r."""
-        (l1, l2), xp = floors, self.place.xp
+        (a1, a2), (l1, l2), xp = self.a, self.floors, self.place.xp
         gap = xp.sqrt((1.0 - r) * (1.0 + r))
-        phi2 = _density(xp, self.a1) * _density(xp, (self.a2 - r * self.a1) / gap) / gap
+        phi2 = _density(xp, a1) * _density(xp, (a2 - r * a1) / gap) / gap
         return [
             phi2,
             m[0][0] + l1 * d1[0] + l2 * d2[0] + l1 * l2 * phi2,
@@ -417,16 +410,14 @@ class Solved:
     Cholesky's factor of V in unit diagonal, 1/pivots on its own."""
 
     def __init__(self, model: PairModel, mhat: Row, r: Any) -> None:
-        (c1, c2), a1, a2 = model.centres(), model.a1, model.a2
-        floors = -a1 - c1, -a2 - c2
         self._model, self.r = model, r
-        self._d1, self._d2 = model.boundary(a1, a2, c2, floors[1], r), model.boundary(a2, a1, c1, floors[0], r)
-        m = self._m = model.joint(r, self._d1, self._d2, (c1, c2), floors)
-        mean = [*model.moments1[:3], *model.moments2[:3], *(m[p][q] for p, q in _JOINT)]
+        self._d1, self._d2 = d1, d2 = model.boundary(0, r), model.boundary(1, r)
+        m = self._m = model.joint(r, d1, d2)
+        mean = [*model.own[0][:3], *model.own[1][:3], *(m[p][q] for p, q in _JOINT)]
         self.covariance = model.covariance(m, mean)
         self._size, self._chol = _factorized(model.place.xp, self.covariance, mean)
         residual = [seen - expected for seen, expected in zip(mhat, mean, strict=True)]
-        gradient = [None] * _N_MARGINAL + model.gradient(r, self._d1, self._d2, m, floors)
+        gradient = [None] * _N_MARGINAL + model.gradient(r, d1, d2, m)
         self._half_gradient = half = _forward(self._chol, self._size, gradient)
         half_residual = _forward(self._chol, self._size, residual)
         joint = range(_N_MARGINAL, len(residual))
@@ -447,9 +438,8 @@ class Solved:
     def marginal_gradient(self, second: int) -> list[tuple[Any, Any]]:
         """d/d(bias, scale) of the twelve expectations, for one coordinate in units of its scale."""
         model, m = self._model, self._m
-        a, own = (model.a2, model.moments2) if second else (model.a1, model.moments1)
-        edge, c = (self._d1, self._d2)[second], model.centres()[second]
-        floor, at_floor, zero = -a - c, _density(model.place.xp, a), 0.0 * a
+        a, c, own, floor = model.a[second], model.c[second], model.own[second], model.floors[second]
+        edge, at_floor, zero = (self._d1, self._d2)[second], _density(model.place.xp, a), 0.0 * a
         alone, power = [], zero + 1.0
         for p in range(3):
             bias, scale = power * at_floor, -a * power * at_floor

@@ -21,6 +21,7 @@ the errors, or leaves a pair so strong that shrinking it would cost more than al
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -53,14 +54,20 @@ def scoring_correlation(
     """(correlations to score rows by, what was done). ``assembled``: X; constant columns have no covariance in it. With
     a ``rank`` k the model is W W' and noise: T of k factors itself, with what W leaves of each column as Psi."""
     d = len(assembled)
-    r, variance = _known(pairs)
-    apart = _apart(r, variance, n_rows)
-    low_rank = rank is not None and rank < d
-    if d == 1 or (not low_rank and _is_certain(assembled, apart, n_rows)):
+    r, variance, apart = _known(pairs, n_rows)
+    if rank is not None and rank >= d:
+        rank = None
+    certain = d == 1
+    # Is X known so well that its own errors cost scores next to nothing?
+    if rank is None and not certain and d * (d + 1) / n_rows <= _NO_MATTER:
+        with suppress(LinAlgError):
+            lower, _ = dpotri(np.linalg.cholesky(assembled), lower=True)  # X^-1, its lower half alone
+            energy = _apart_energy(lower + np.tril(lower, -1).T, apart)
+            certain = d * (d + 1) / n_rows + energy <= _NO_MATTER
+    if certain:
         return assembled, Shrinkage(0.0, 0, smallest_eigenvalue(assembled, place))
     rows = rows_by_errors(r, variance, n_rows)
-    if low_rank:
-        assert rank is not None
+    if rank is not None:
         target = Target(factor_loadings(r, rank, _least_noise(variance, rows / (rank + 1)), place))
         amount, k, mixed = 1.0, rank, target.matrix
     else:
@@ -131,18 +138,6 @@ class Target:
     def inverse_diagonal(self) -> FloatArray:
         u, s = self._directions
         return np.asarray((1.0 - np.sum(u * u * (s * s / (1.0 + s * s)), axis=1)) / self.spread**2)
-
-
-def _is_certain(x: FloatArray, apart: FloatArray, n: float) -> bool:
-    """Whether X is known so well that its own errors cost scores next to nothing."""
-    d = len(x)
-    if d * (d + 1) / n > _NO_MATTER:
-        return False
-    try:
-        lower, _ = dpotri(np.linalg.cholesky(x), lower=True)  # X^-1, its lower half alone
-    except LinAlgError:
-        return False
-    return d * (d + 1) / n + _apart_energy(lower + np.tril(lower, -1).T, apart) <= _NO_MATTER
 
 
 def _apart_energy(q: FloatArray, apart: FloatArray) -> float:
@@ -235,31 +230,28 @@ def factor_loadings(x: FloatArray, k: int, least: FloatArray, place: Any = None)
 def enough_factors(pairs: PairCorrelations, n_rows: float, most: int) -> int | None:
     """With how many factors T costs rows no more than the errors of R do; None if with more than ``most``. T misses R
     by |R - T|^2, of which E|E|^2 is due to errors, so that it costs less where a is at least one half."""
-    r, variance = _known(pairs)
+    r, variance, apart = _known(pairs, n_rows)
     rows = rows_by_errors(r, variance, n_rows)
     k, target = _target(r, rows, _least_noise(variance, rows), most)
-    return k if _amount(r, target, _apart(r, variance, n_rows), n_rows, k) >= _AS_GOOD else None
+    return k if _amount(r, target, apart, n_rows, k) >= _AS_GOOD else None
 
 
 def factor_target(pairs: PairCorrelations, n_rows: float, k: int) -> Target:
     """T of k factors, for correlations that are the less believed the larger their errors."""
-    r, variance = _known(pairs)
+    r, variance, _ = _known(pairs, n_rows)
     keep = 1.0 - error_share(pairs.correlation, pairs.stderr)
     r *= keep
     np.fill_diagonal(r, 1.0)
     return Target(factor_loadings(r, k, _least_noise(variance, rows_by_errors(r, variance, n_rows))))
 
 
-def _known(pairs: PairCorrelations) -> tuple[FloatArray, FloatArray]:
-    """Correlations and their squared errors; a pair that was not recovered is 0 and may be anything."""
-    return np.nan_to_num(pairs.correlation), np.nan_to_num(pairs.stderr, nan=1.0) ** 2
-
-
-def _apart(r: FloatArray, variance: FloatArray, n: float) -> FloatArray:
-    """The x_ij of the module's text."""
+def _known(pairs: PairCorrelations, n: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Correlations, their squared errors, and the x_ij of the module's text; a pair that was not recovered is 0 and may
+    be anything."""
+    r, variance = np.nan_to_num(pairs.correlation), np.nan_to_num(pairs.stderr, nan=1.0) ** 2
     apart = np.maximum(variance - (1.0 - r * r) ** 2 / n, 0.0)
     np.fill_diagonal(apart, 0.0)
-    return np.asarray(apart)
+    return r, variance, apart
 
 
 # --- towards independence, for groups of rows that come and go ---------------------------------------

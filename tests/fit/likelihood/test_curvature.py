@@ -5,7 +5,7 @@ import pytest
 
 import unrelu
 from unrelu.fit.likelihood import climbing as curvature
-from unrelu.fit.likelihood.climbing import Cells, CovarianceLaw, FactorLaw, Prior, ScoreQuestion, climb
+from unrelu.fit.likelihood.climbing import Cells, CovarianceLaw, FactorLaw, Prior, climb, scores_of
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.tables import ArraySamples
@@ -24,7 +24,7 @@ def rows():
 
 
 def around(evidence, cells, law):
-    outer = evidence.collect(ScoreQuestion(cells, law, outer=True)).outer
+    outer = scores_of(evidence, cells, law, outer=True).outer
     return curvature.curvature(evidence, cells, law, PRIOR, (N, N), outer)
 
 
@@ -36,9 +36,7 @@ def test_information_is_the_bend_of_the_likelihood(rows, name):
 
     def level(theta):
         moved = law.moved(theta)[0]
-        return (
-            evidence.collect(ScoreQuestion(CELLS, moved), remember=False).log_likelihood + PRIOR.add(moved, 0.0, 0.0)[0]
-        )
+        return scores_of(evidence, CELLS, moved).log_likelihood + PRIOR.add(moved, 0.0, 0.0)[0]
 
     for i, j in ((0, 0), (0, D), (D, D), (D + 1, D + 2), (p - 1, p - 1), (1, p - 1)):
         e, f = step * np.eye(p)[[i, j]]
@@ -54,8 +52,7 @@ def test_the_slope_of_the_correction_is_its_derivative(rows):
 
     def correction(theta):
         levels = [
-            evidence.collect(ScoreQuestion(CELLS, law.moved(theta)[0], corrected=each), remember=False).log_likelihood
-            for each in (True, False)
+            scores_of(evidence, CELLS, law.moved(theta)[0], corrected=each).log_likelihood for each in (True, False)
         ]
         return levels[0] - levels[1]
 

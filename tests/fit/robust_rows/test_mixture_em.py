@@ -1,6 +1,7 @@
 """Mixtures: responsibilities, rounds of EM that climb, records that merge, and the BIC."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,12 +13,12 @@ from unrelu.fit.robust_rows.mixture import (
     SETTLED,
     IndependentComponent,
     Mixture,
-    MixtureQuestion,
     NoiseComponent,
     RepeatedRowComponent,
     Setting,
     column_edges,
     gaussian_from,
+    moments_of,
     normalized,
     settle,
     settle_on_all,
@@ -131,7 +132,7 @@ class TestMoments:
 
     @pytest.mark.parametrize("weighted", [False, True])
     def test_two_halves_make_the_whole(self, table, of_all_kinds, weighted):
-        ask = MixtureQuestion(of_all_kinds)
+        ask = partial(moments_of, of_all_kinds)
         w = np.random.default_rng(0).gamma(2.0, size=N) if weighted else None
         cut = 1234
         halves = [Block(table[:cut], 0, None if w is None else w[:cut])]
@@ -143,7 +144,7 @@ class TestMoments:
             np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-10)
 
     def test_totals_are_sums_of_responsibilities(self, table, mixture):
-        moments = MixtureQuestion(mixture)(Block(table))
+        moments = moments_of(mixture, Block(table))
         share, density = mixture.posterior(table)
         np.testing.assert_allclose(moments.totals, share.sum(axis=0), rtol=1e-12)
         assert moments.log_likelihood == pytest.approx(density.sum())
@@ -154,23 +155,23 @@ class TestMoments:
     def test_weights_are_repetitions(self, table, mixture):
         rows = table[:400]
         times = np.random.default_rng(0).integers(1, 4, 400)
-        weighted = MixtureQuestion(mixture)(Block(rows, 0, times.astype(float)))
-        repeated = MixtureQuestion(mixture)(Block(np.repeat(rows, times, axis=0)))
+        weighted = moments_of(mixture, Block(rows, 0, times.astype(float)))
+        repeated = moments_of(mixture, Block(np.repeat(rows, times, axis=0)))
         for got, expected in zip(self.sums(weighted), self.sums(repeated), strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-10, atol=1e-9)
 
     def test_rows_of_weight_zero_are_absent(self, table, mixture):
         spoiled = np.vstack([table, np.full((100, 3), 1e5)])
         weights = np.repeat([1.0, 0.0], [N, 100])
-        got = MixtureQuestion(mixture)(Block(spoiled, 0, weights))
-        expected = MixtureQuestion(mixture)(Block(table))
+        got = moments_of(mixture, Block(spoiled, 0, weights))
+        expected = moments_of(mixture, Block(table))
         for one, other in zip(self.sums(got), self.sums(expected), strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-10, atol=1e-9)
 
 
 class TestEM:
     def test_what_has_no_parameters_learns_nothing(self, table, of_all_kinds):
-        moments = MixtureQuestion(of_all_kinds)(Block(table))
+        moments = moments_of(of_all_kinds, Block(table))
         parts = of_all_kinds.refitted(moments.merge(moments)).components
         assert [part is before for part, before in zip(parts, of_all_kinds.components, strict=True)] == [
             part.n_parameters == 0 for part in of_all_kinds.components
@@ -181,7 +182,7 @@ class TestEM:
         error costs s/2 of log-likelihood a pair of columns, at most 1/2."""
         levels = []
         for _ in range(60):
-            moments = MixtureQuestion(mixture)(Block(table))
+            moments = moments_of(mixture, Block(table))
             mixture = mixture.refitted(moments)
             levels.append(moments.log_likelihood)
         gains = np.diff(levels)
@@ -232,7 +233,7 @@ class TestEM:
         settled = settle(evidence(x), Mixture((first, second), np.array([0.6, 0.4])), 300)
         mixture, levels = settled.mixture, []
         for _ in range(40):
-            moments = MixtureQuestion(mixture)(Block(x))
+            moments = moments_of(mixture, Block(x))
             mixture = mixture.refitted(moments)
             levels.append(moments.log_likelihood)
         assert max(levels) - settled.log_likelihood < 0.1
@@ -317,10 +318,10 @@ class TestParts:
 
     def test_parts_that_do_not_fit_together_are_refused(self, of_all_kinds):
         with pytest.raises(InvalidDataError, match=r"shares has shape \(3,\) for 4 components"):
-            Mixture(of_all_kinds.components, np.ones(3) / 3)
+            Mixture(of_all_kinds.components, np.ones(3) / 3).check_columns(np.arange(3), 3)
         narrow = RepeatedRowComponent(np.zeros(2), np.zeros(2), 0.0)
         with pytest.raises(InvalidDataError, match="different numbers of columns"):
-            of_all_kinds.with_component(narrow, 0.1)
+            of_all_kinds.with_component(narrow, 0.1).check_columns(np.arange(3), 3)
         for columns in ([0, 1, 1], [0, 1, 5], [-1, 0, 1], [0, 1]):
             with pytest.raises(InvalidDataError, match="columns holds"):
                 of_all_kinds.check_columns(np.array(columns), 5)
@@ -348,7 +349,7 @@ class TestParts:
 
     def test_a_share_never_vanishes(self, table, mixture):
         """The log of a share of 0 would end all hope for a component."""
-        moments = MixtureQuestion(mixture)(Block(table))
+        moments = moments_of(mixture, Block(table))
         empty = type(moments)(moments.records, np.array([float(N), 0.0]), float(N), 0.0)
         shares = mixture.refitted(empty).shares
         assert shares[1] > 0.0

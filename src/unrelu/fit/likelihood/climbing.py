@@ -99,6 +99,8 @@ class CovarianceLaw:
         self.n_coordinates = self.n_free = d + d * (d + 1) // 2
         values, self._vectors = eigh(covariance)
         self._values = np.maximum(values, 1e-300)
+        self._precision = np.ascontiguousarray((self._vectors / self._values) @ self._vectors.T)
+        self._log_det = float(np.log(self._values).sum())
         self._lower = i, j = np.tril_indices(d)
         self._twice = np.where(i == j, 1.0, 2.0)  # in the lower triangle an entry beside the diagonal counts twice
         self.complete_metric = np.concatenate([np.ones(d), 0.5 * self._twice])
@@ -119,10 +121,9 @@ class CovarianceLaw:
         beyond: Marks,
         corrected: bool = False,  # noqa: ARG002 - they are always there
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        n, values, vectors = len(u), self._values, self._vectors
-        precision, log_det = np.ascontiguousarray((vectors / values) @ vectors.T), float(np.log(values).sum())
-        found = np.empty(n), np.empty(n), np.empty((n, self.n_coordinates))
-        covariance_scores(u, beyond, self.mean, precision, log_det, *found, np.empty((2, 0, len(self.mean))))
+        found = np.empty(len(u)), np.empty(len(u)), np.empty((len(u), self.n_coordinates))
+        unwanted = np.empty((2, 0, len(self.mean)))
+        covariance_scores(u, beyond, self.mean, self._precision, self._log_det, *found, unwanted)
         return found
 
     def moved(self, theta: FloatArray) -> tuple[Self, Callable[[FloatArray], FloatArray]]:
@@ -317,32 +318,28 @@ class Scores:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreQuestion:
-    """Ask a block for its scores under ``law``, with outer products if ``outer``, and ``corrected`` densities."""
+def scores_of(evidence: Evidence, cells: Cells, law: Law, outer: bool = False, corrected: bool = False) -> Scores:
+    """Those of all rows under ``law``, with outer products if ``outer``, and ``corrected`` densities."""
+    return evidence.collect(partial(_scores_in, cells, law, outer, corrected), remember=False)
 
-    cells: Cells
-    law: Law
-    outer: bool = False
-    corrected: bool = False
 
-    def __call__(self, block: Block) -> Scores:
-        u, beyond, weights = self.cells.of(block)
-        p = self.law.n_coordinates
-        whole = Scores(0.0, np.zeros(p), np.zeros((p, p)) if self.outer else None, 0.0)
+def _scores_in(cells: Cells, law: Law, outer: bool, corrected: bool, block: Block) -> Scores:
+    u, beyond, weights = cells.of(block)
+    p = law.n_coordinates
+    whole = Scores(0.0, np.zeros(p), np.zeros((p, p)) if outer else None, 0.0)
 
-        def part(rows: slice) -> Scores:
-            w = weights[rows]
-            densities, corrections, scores = self.law.scores(u[rows], beyond[rows], self.corrected)
-            if self.corrected:
-                densities = densities + corrections
-            outer = scores.T @ (w[:, None] * scores) if self.outer else None
-            return Scores(float(w @ densities), w @ scores, outer, float(w.sum()))
+    def part(rows: slice) -> Scores:
+        w = weights[rows]
+        densities, corrections, scores = law.scores(u[rows], beyond[rows], corrected)
+        if corrected:
+            densities = densities + corrections
+        products = scores.T @ (w[:, None] * scores) if outer else None
+        return Scores(float(w @ densities), w @ scores, products, float(w.sum()))
 
-        rows = [slice(start, start + _CHUNK) for start in range(0, len(u), _CHUNK)]
-        for start in range(0, len(rows), _AT_A_TIME):
-            whole = reduce(Scores.merge, map_in_threads(part, rows[start : start + _AT_A_TIME]), whole)
-        return whole
+    rows = [slice(start, start + _CHUNK) for start in range(0, len(u), _CHUNK)]
+    for start in range(0, len(rows), _AT_A_TIME):
+        whole = reduce(Scores.merge, map_in_threads(part, rows[start : start + _AT_A_TIME]), whole)
+    return whole
 
 
 # --- up -----------------------------------------------------------------------------------------------
@@ -404,7 +401,7 @@ def climb(
     def at(reference: Law, theta: FloatArray, outer: bool = False) -> _Place:
         moved, pulled = reference.moved(theta)
         law = moved if theta.any() else reference
-        record = evidence.collect(ScoreQuestion(cells, law, outer), remember=False)
+        record = scores_of(evidence, cells, law, outer)
         value, score = prior.add(law, record.log_likelihood, record.score)
         return _Place(law, value, record.log_likelihood, pulled(score), record.outer)
 
@@ -414,7 +411,12 @@ def climb(
         reference, theta = here.law, np.zeros(law.n_coordinates)
         here = at(reference, theta, wants_outer)
         levels.append(here.value)
-        root = _metric_root(reference, here.outer, rows)
+        # R' of the metric M = R'R, in which x = R theta; the roots of a diagonal one alone.
+        complete = rows[0] * reference.complete_metric
+        root = np.sqrt(complete)
+        if here.outer is not None:
+            share = float(np.clip(law.n_coordinates / rows[1], _LEAST_COMPLETE, 1.0))
+            root = np.asarray(np.linalg.cholesky(reference.metric(here.outer) + np.diag(share * complete)))
         slope, pairs = _whitened(root, here.gradient), list[tuple[FloatArray, FloatArray]]()
         most = min(_ROUNDS_A_STRETCH if wants_outer else most_rounds, most_rounds - len(levels))
         for left in range(most, -1, -1):
@@ -441,15 +443,6 @@ def climb(
             words = f"round {len(levels)}, log-likelihood {here.log_likelihood:,.2f}"
             watch(Step(CLIMBING, len(levels), most_rounds, words))
     return Climbed(here.law, here.log_likelihood, len(levels), converged, tuple(levels))
-
-
-def _metric_root(law: Law, outer: FloatArray | None, rows: tuple[float, float]) -> FloatArray:
-    """R' of the metric M = R'R, in which x = R theta; the roots of a diagonal one alone."""
-    complete = rows[0] * law.complete_metric
-    if outer is None:
-        return np.sqrt(complete)
-    share = float(np.clip(law.n_coordinates / rows[1], _LEAST_COMPLETE, 1.0))
-    return np.asarray(np.linalg.cholesky(law.metric(outer) + np.diag(share * complete)))
 
 
 def _whitened(root: FloatArray, vector: FloatArray, back: bool = False) -> FloatArray:
@@ -512,7 +505,7 @@ def corrected(
     law, stay = climbed.law, np.zeros(climbed.law.n_coordinates)
     # A pass for every coordinate must be worth it, and rows enough for the outer products of scores.
     small = 0 < law.n_coordinates <= _MOST_COORDINATES and rows[1] > ROWS_A_PARAMETER * law.n_free
-    record = evidence.collect(ScoreQuestion(cells, law, outer=small, corrected=True), remember=False)
+    record = scores_of(evidence, cells, law, outer=small, corrected=True)
     here = replace(climbed, log_likelihood=record.log_likelihood)
     if record.outer is None:
         return here, stay, None
@@ -525,7 +518,7 @@ def corrected(
     step *= min(1.0, _LONGEST_CORRECTION / float(np.max(np.abs(step))))
     for length in _LENGTHS:
         moved = law.moved(length * step)[0]
-        level = evidence.collect(ScoreQuestion(cells, moved, corrected=True), remember=False).log_likelihood
+        level = scores_of(evidence, cells, moved, corrected=True).log_likelihood
         gain = prior.add(moved, level, stay)[0] - prior.add(law, record.log_likelihood, stay)[0]
         if gain > _KEPT * length * float(slope @ step):
             return replace(climbed, law=moved, log_likelihood=level), length * step, around

@@ -72,12 +72,12 @@ from unrelu.fit.likelihood.climbing import (
     Fold,
     Law,
     Prior,
-    ScoreQuestion,
     Scores,
     climb,
     corrected,
+    scores_of,
 )
-from unrelu.fit.one_pass import Learned, Names, Stages, census_of, learn_record, with_inverse
+from unrelu.fit.one_pass import Learned, Names, Stages, census_of, learn_record
 from unrelu.fit.shrinkage import factor_loadings, scoring_correlation, shrunken
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import one_blas_thread
@@ -229,10 +229,10 @@ def _with_inverse(stages: Stages, report: LikelihoodReport, tally: CellTally) ->
         # All were learned together: their errors fit together, whatever floors and gaps add to them.
         r = stages.pairs.correlation
         together = PairCorrelations(r, (1.0 - r * r) / np.sqrt(tally.effective_rows), stages.pairs.perfect_pairs)
-        model, told = with_inverse(replace(stages, pairs=together), report, None, tally.weight)
-        return Learned(model, stages.rows, stages.pairs, stages.assembly, told)
-    told = replace(report, shrinkage=Shrinkage(0.0, k, stages.assembly.smallest_eigenvalue))
-    return Learned(stages.distribution, stages.rows, stages.pairs, stages.assembly, told)
+        learned = Learned.of(replace(stages, pairs=together), report, None, tally.weight)
+        return replace(learned, pairs=stages.pairs)
+    report = replace(report, shrinkage=Shrinkage(0.0, k, stages.assembly.smallest_eigenvalue))
+    return Learned(stages.distribution, stages.rows, stages.pairs, stages.assembly, report)
 
 
 # --- errors -----------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def _without_information(evidence: Evidence, cells: Cells, law: Law, tally: Cell
     n = tally.effective_rows
     alone, spread, pair_tails = _columns(evidence, cells, law, tally)
     if law.n_coordinates <= MOST_OUTER and n > ROWS_A_PARAMETER * law.n_free:
-        outer = evidence.collect(ScoreQuestion(cells, law, outer=True), remember=False).outer
+        outer = scores_of(evidence, cells, law, outer=True).outer
         assert outer is not None, "it was asked for"
         # The inverse of a sum of n outer products is too large by n / (n - p - 1).
         per_weight = tally.weight / n * (1.0 - (law.n_free + 1.0) / n)
@@ -313,7 +313,7 @@ def independent_scores(
 ) -> Scores:
     """Scores of means and log variances, with outer products if ``outer``, as if columns were independent."""
     law = FactorLaw(mean, np.empty((len(mean), 0)), variance)
-    return evidence.collect(ScoreQuestion(cells, law, outer), remember=False)
+    return scores_of(evidence, cells, law, outer)
 
 
 # --- where to start ---------------------------------------------------------------------------------
@@ -518,8 +518,7 @@ def choose_components(evidence: Evidence, start: Start, rows: tuple[float, float
             others = replace(start.cells, rows=replace(fold, held_out=False))
             prior = start.prior(float(kept[0]))
             law = climb(evidence, others, law, prior, (kept[0], kept[1]), to_gain=_TO_GAIN_BY_FOLD).law
-            held = ScoreQuestion(replace(start.cells, rows=fold), law)
-            level += evidence.collect(held, remember=False).log_likelihood
+            level += scores_of(evidence, replace(start.cells, rows=fold), law).log_likelihood
         watch(Step(CHOOSING, k, most, f"{k} factors: held-out log-likelihood {level:,.1f}"))
         if level > best_level:
             best, best_level = k, level

@@ -166,19 +166,12 @@ class Look:
 @dataclass(frozen=True, eq=False)
 class Judged:
     """``cells`` (n x d): probability of being genuine in a genuine row, 0 where missing, and its ``log_odds``;
-    ``rows``: probability of being genuine, of every row; ``left``: columns whose cells are taken as they are."""
+    ``rows``: probability of being genuine, of every row; ``genuine``: of every cell, its row considered."""
 
     cells: FloatArray
     log_odds: FloatArray
     rows: FloatArray
-    left: tuple[int, ...] = ()
-
-    @property
-    def genuine(self) -> FloatArray:
-        """Of every cell: probability of being genuine."""
-        found = self.cells * self.rows[:, None]
-        found[:, self.left] = self.cells[:, self.left]
-        return found
+    genuine: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,7 +264,9 @@ class CellLaw:
         cells[:, self.left], ratio[:, self.left] = 1.0, -_NEVER
         cells[(cells < _NOTHING) | missing] = 0.0
         rows[rows < _NOTHING] = 0.0
-        return Judged(cells, ratio, rows, self.left)
+        genuine = cells * rows[:, None]
+        genuine[:, self.left] = cells[:, self.left]
+        return Judged(cells, ratio, rows, genuine)
 
     def outlier_probability(self, look: Look) -> FloatArray:
         """Per row."""

@@ -44,7 +44,7 @@ from unrelu.contracts import (
     unwatched,
 )
 from unrelu.errors import HeavyTailsWarning, InvalidDataError, ManyBadCellsWarning, UnreluWarning
-from unrelu.fit.one_pass import Learned, Names, learn_record, with_inverse
+from unrelu.fit.one_pass import Learned, Names, learn_record
 from unrelu.fit.robust_cells.law import (
     MOST_OF_A_COLUMN,
     CellLaw,
@@ -162,9 +162,9 @@ def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: 
         **assumptions.limits,
     )
     warn_of(report.doubts, names)
-    model, report = with_inverse(stages, report, assumptions.n_components, last.record.weight)
     unsure = tuple(np.flatnonzero(doubtful | left).tolist())
-    return CellsLearned(model, stages.rows, stages.pairs, stages.assembly, report, rows, cells, law, unsure)
+    more = {"row_weights": rows, "cell_weights": cells, "law": law, "doubtful": unsure}
+    return CellsLearned.of(stages, report, assumptions.n_components, last.record.weight, **more)
 
 
 def _judged_cells(
@@ -182,7 +182,10 @@ def _judged_cells(
         beyond = _beyond(sample, judged, law)
         if not beyond.any():
             tails = tails_for_bad(law, sample.values, look, judged, sample.effective_weights)
-            if _leaves_doubt(judged, sample):
+            bad = 1.0 - judged.cells[~np.isnan(sample.values)]
+            doubt = float(np.sum(bad * (1.0 - bad)) / max(float(bad.sum()), 1.0))  # what a round leaves of an error
+            more_rows = sample.n_present / len(sample.rows)
+            if more_rows > 1.0 and doubt * np.sqrt(more_rows) > _CLOSE:
                 watch(Step(JUDGING, words="all rows"))
                 question = partial(judged_block, law, PairMomentsQuestion.under(free, shapes=False), False)
                 record = evidence.collect(question, remember=False).record
@@ -201,15 +204,6 @@ def _beyond(sample: Subsample, judged: Judged, law: CellLaw) -> BoolArray:
     """Columns of which more than a third would be bad in the sample."""
     there = bad_counts(sample.values, np.zeros(sample.values.shape), law.floor)
     return too_many(bad_counts(sample.values, judged.genuine, law.floor), there)
-
-
-def _leaves_doubt(judged: Judged, sample: Subsample) -> bool:
-    """Whether cells of which it is not clear that they are bad, beside those that are, ask for a round of all rows."""
-    if sample.n_present <= len(sample.rows):
-        return False
-    bad = 1.0 - judged.cells[~np.isnan(sample.values)]
-    doubt = float(np.sum(bad * (1.0 - bad)) / max(float(bad.sum()), 1.0))  # what a round leaves of an error
-    return bool(doubt * np.sqrt(sample.n_present / len(sample.rows)) > _CLOSE)
 
 
 def _on_sample(sample: Subsample, free: Assumptions, left: BoolArray, watch: Watch) -> tuple[CellLaw, int, BoolArray]:
@@ -431,24 +425,17 @@ def column_starts(values: Values, floor: FloatArray) -> tuple[FloatArray, FloatA
         x = np.maximum(x[~np.isnan(x)], floor[j])
         middle[j] = float(np.median(x)) if len(x) else 0.0
         if len(x) and spreads(x, floor[j]):
-            found = _by_quantiles(_main_part(x, floor[j]), floor[j])
-            if not found[1] > 0.0:
-                found = middle_and_spread(x, floor[j])
-            middle[j], spread[j] = found
-            judged[j] = True
+            judged[j], part = True, _main_part(x, floor[j])
+            middle[j], spread[j] = middle_and_spread(x, floor[j])
+            # Of the normal with two quantiles of what is seen, x_q = middle + spread z_q.
+            low = max(float(np.mean(part <= floor[j])) + _ABOVE, _LOW)
+            if low <= 0.95:
+                both = [low, max(_HIGH, low + _PART * (1.0 - low))]
+                at, z = np.quantile(part, both), ndtri(both)
+                if at[1] > at[0]:
+                    spread[j] = (at[1] - at[0]) / (z[1] - z[0])
+                    middle[j] = at[0] - spread[j] * z[0]
     return middle, spread, judged
-
-
-def _by_quantiles(x: FloatArray, floor: float) -> tuple[float, float]:
-    """Of the normal with two quantiles of what is seen: x_q = middle + spread z_q."""
-    low = max(float(np.mean(x <= floor)) + _ABOVE, _LOW)
-    if low > 0.95:
-        return 0.0, 0.0
-    high = max(_HIGH, low + _PART * (1.0 - low))
-    at = np.quantile(x, [low, high])
-    z = ndtri([low, high])
-    spread = float((at[1] - at[0]) / (z[1] - z[0]))
-    return float(at[0] - spread * z[0]), spread
 
 
 def _main_part(x: FloatArray, floor: float) -> FloatArray:

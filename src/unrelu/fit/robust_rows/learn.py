@@ -50,7 +50,7 @@ from unrelu.contracts import (
     unwatched,
 )
 from unrelu.errors import AmbiguousMajorityWarning, HeavyTailsWarning, InvalidDataError, UnreluWarning
-from unrelu.fit.one_pass import Learned, Stages, fit_record, learn_record, with_inverse
+from unrelu.fit.one_pass import Learned, Stages, fit_record, learn_record
 from unrelu.fit.robust_rows.growth import CHOOSING, SampledRows, choose_mixture
 from unrelu.fit.robust_rows.mixture import (
     ColumnIndex,
@@ -165,9 +165,8 @@ def learn_robustly(
         doubts=doubts,
         **assumptions.limits,
     )
-    model, report = with_inverse(stages, report, assumptions.n_components, found.record.weight)
-    given = (model, stages.rows, stages.pairs, stages.assembly, report)
-    return RobustLearned(*given, found.weights, mixture.finished(), columns)
+    more = {"row_weights": found.weights, "mixture": mixture.finished(), "columns": columns}
+    return RobustLearned.of(stages, report, assumptions.n_components, found.record.weight, **more)
 
 
 def _warn_of_two_groups(share: float, n_rows: int) -> None:

@@ -11,7 +11,7 @@ another one of its kind from that.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated, Any, Self, TypeAlias
 
 import numpy as np
@@ -271,14 +271,12 @@ class Mixture:
     components: tuple[Component, ...]
     shares: Annotated[FloatArray, "floats k"]
 
-    def __post_init__(self) -> None:
+    def check_columns(self, columns: ColumnIndex, n_features: int) -> None:
+        """Raise InvalidDataError unless the mixture is sound, and can speak of these columns of a table."""
         if self.shares.shape != (len(self.components),):
             raise InvalidDataError(f"shares has shape {self.shares.shape} for {len(self.components)} components")
         if len({component.n_columns for component in self.components}) > 1:
             raise InvalidDataError("the components of a mixture speak of different numbers of columns")
-
-    def check_columns(self, columns: ColumnIndex, n_features: int) -> None:
-        """Raise InvalidDataError unless the mixture can speak of these columns of a table."""
         inside = np.all((columns >= 0) & (columns < n_features)) and len(np.unique(columns)) == len(columns)
         if not inside or len(columns) != self.components[0].n_columns:
             raise InvalidDataError(
@@ -390,25 +388,19 @@ class MixtureMoments:
         return type(self)(tuple(records), self.totals + other.totals, self.weight + other.weight, level)
 
 
-@dataclass(frozen=True, eq=False)
-class MixtureQuestion:
-    """Ask a block, or some of its columns, for the moments of one round of EM."""
-
-    mixture: Mixture
-    columns: ColumnIndex | None = None
-    converged: bool = False
-
-    def __call__(self, block: Block) -> MixtureMoments:
-        values = selected(block.values, self.columns)
-        weights = np.ones(len(values)) if block.weights is None else block.weights
-        share, density = self.mixture.posterior(values, self.converged)
-        share *= weights[:, None]
-        records: list[Any] = [None] * len(self.mixture.components)
-        for k, component in enumerate(self.mixture.components):
-            if isinstance(component, GaussianComponent | IndependentComponent):
-                records[k] = component.record(weighted_rows(values, share[:, k], block.first_row))
-        level = float(weights @ density)
-        return MixtureMoments(tuple(records), share.sum(axis=0), float(weights.sum()), level)
+def moments_of(
+    mixture: Mixture, block: Block, columns: ColumnIndex | None = None, converged: bool = False
+) -> MixtureMoments:
+    """A question to a block, or some of its columns: the moments of one round of EM."""
+    values = selected(block.values, columns)
+    weights = np.ones(len(values)) if block.weights is None else block.weights
+    share, density = mixture.posterior(values, converged)
+    share *= weights[:, None]
+    records: list[Any] = [None] * len(mixture.components)
+    for k, component in enumerate(mixture.components):
+        if isinstance(component, GaussianComponent | IndependentComponent):
+            records[k] = component.record(weighted_rows(values, share[:, k], block.first_row))
+    return MixtureMoments(tuple(records), share.sum(axis=0), float(weights.sum()), float(weights @ density))
 
 
 @dataclass(frozen=True, eq=False)
@@ -458,7 +450,8 @@ def settle(
     levels: list[float] = []
     rate, to_gain, unrest, weight = _SLOWEST, np.inf, np.inf, 0.0
     while len(levels) < most_rounds and unrest >= SETTLED:
-        moments = evidence.collect(MixtureQuestion(mixture, columns, converged), remember=False)
+        question = partial(moments_of, mixture, columns=columns, converged=converged)
+        moments = evidence.collect(question, remember=False)
         mixture, weight = mixture.refitted(moments), moments.weight
         levels.append(moments.log_likelihood)
         words = f"round {len(levels)}, log-likelihood {levels[-1]:,.1f}"

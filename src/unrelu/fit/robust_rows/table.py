@@ -280,10 +280,18 @@ class Start:
 
 def concentrated_starts(values: Values, setting: Setting, rng: np.random.Generator) -> list[Start]:
     """Starts from the best down, distinct from each other. ``values`` holds no repeated rows to collapse on."""
-    halves = _plain_halves(standardized(values, setting.floor), rng)
+    halves, count = _plain_halves(standardized(values, setting.floor), rng), max(len(values) // 2, 1)
     found: list[Start] = []
     for most, steps in ((_PROMISING, _PROMISING_STEPS), (_FINAL, _FINAL_STEPS)):
-        found = [_concentrate(values, half, setting, steps) for half in halves[:most]]
+        found = []
+        for half in halves[:most]:
+            for _ in range(steps):
+                component = gaussian_from(setting.question(Block(values[half])), setting)
+                density = component.log_density(values)
+                before, half = half, _nearest(-density, count)
+                if np.array_equal(before, half):
+                    break
+            found.append(Start(half, component, float(density[half].mean())))
         found.sort(key=lambda start: -start.objective)
         halves = [start.half for start in found]
     distinct: list[Start] = []
@@ -327,15 +335,3 @@ def _plain_halves(z: FloatArray, rng: np.random.Generator) -> list[RowIndex]:
 
 def _nearest(distance: FloatArray, count: int) -> RowIndex:
     return np.sort(np.argpartition(distance, min(count, len(distance) - 1))[:count])
-
-
-def _concentrate(values: Values, half: RowIndex, setting: Setting, steps: int) -> Start:
-    count = max(len(values) // 2, 1)
-    for _ in range(steps):
-        component = gaussian_from(setting.question(Block(values[half])), setting)
-        density = component.log_density(values)
-        before, half = half, _nearest(-density, count)
-        objective = float(density[half].mean())
-        if np.array_equal(before, half):
-            break
-    return Start(half, component, objective)
