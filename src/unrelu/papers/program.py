@@ -317,7 +317,7 @@ def _nuclear_program(
             ConvergenceWarning,
         )
     bias = density.argmax(np.where(never, -np.inf, split.bias), split.bias)
-    return _leading(task, values, split._replace(bias=bias), iterations, converged)
+    return _leading(task, values, Split(split.matrix, bias), iterations, converged)
 
 
 def solve_nuclear(
