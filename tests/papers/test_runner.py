@@ -112,8 +112,7 @@ def test_a_finished_run_computes_nothing(tiny, tmp_path, monkeypatch):
     assert readings == judged
 
 
-def test_finished_trials_reach_the_file_while_the_run_goes_on(tiny, tmp_path, monkeypatch):
-    monkeypatch.setattr("unrelu.papers.runner._SECONDS_BETWEEN_WRITES", 0.0)
+def test_finished_trials_reach_the_file_while_the_run_goes_on(tiny, tmp_path):
     study = tiny("wu2019-figure1")
     journal = Journal(study, tmp_path)
     lines = []

@@ -72,8 +72,7 @@ _NONE = 1e-6  # edges: there are none
 _LARGEST = 0.999  # partial correlation
 _LEAST = 1e-12  # product of two variances
 
-Graphs = BoolArray
-"""p x d x d: one symmetric matrix for each of p penalties, True where there is an edge."""
+Graphs = BoolArray  # p x d x d: one symmetric matrix for each of p penalties, True where there is an edge
 
 
 def invertible(correlation: FloatArray) -> FloatArray:

@@ -212,23 +212,21 @@ def _by_information(known: Known, selection: str, seed: int, watch: Watch) -> Ne
         graphs = _graphs(known.correlation, penalties)
         found = criteria(known.correlation, graphs, known.effective_rows)
         path = NetworkPath(penalties, _edges_of(graphs), int(np.nanargmin(found)), criterion=found)
-        start = graphs[path.chosen]
-        of_rules = [
-            start if rule == "ebic" else likely_edges(known.correlation, known.pair_rows, start) for rule in rules
-        ]
-        return path, np.array(of_rules)
+        edges = {"ebic": graphs[path.chosen]}
+        if "likely" in rules:
+            edges["likely"] = likely_edges(known.correlation, known.pair_rows, edges["ebic"])
+        return path, np.array([edges[rule] for rule in rules])
 
     path, graphs = informed(known)
-    halves = _halves(known, lambda half: informed(half)[1], seed, watch)
-    if halves is None:
-        few = known.effective_rows < _ROWS_A_COLUMN * len(known.correlation)
-        best = int(few) if selection == "auto" else 0
-        return _on_graph(known, graphs[best], path, rules[best], watch)
-    best = most_agreed(halves)
+    halves, best = _halves(known, lambda half: informed(half)[1], seed, watch), 0
+    if halves is not None:
+        best = most_agreed(halves)
+    elif selection == "auto" and known.effective_rows < _ROWS_A_COLUMN * len(known.correlation):
+        best = _BY_INFORMATION.index("ebic")
     graph = graphs[best]
-    if selection == "auto":
+    if selection == "auto" and halves is not None:
         graph = without_many_unstable(graph, np.mean(halves[best], axis=0))
-    network = _with_halves(_on_graph(known, graph, path, rules[best], watch), halves[best])
+    network = _with_halves(_on_graph(known, graph, path, rules[best], watch), halves, best)
     return replace(network, n_left_out=int(_edges_of(graphs[best] & ~graph)))
 
 
@@ -257,20 +255,18 @@ def _by_path(known: Known, selection: str | float, seed: int, watch: Watch) -> N
     else:
         chosen = int(np.flatnonzero(penalties == float(selection))[0])
         d, largest = len(known.correlation), float(penalties[n_edges > 0].max(initial=0.0))
+        trivial = ""
         if n_edges[chosen] == 0:
-            words = f"leaves no edge: the first comes below {largest:.3g}."
-            warn(f"The penalty {penalties[chosen]:g} {words}", TrivialNetworkWarning)
+            trivial = f"no edge: the first comes below {largest:.3g}"
         elif n_edges[chosen] == d * (d - 1) // 2 and d > 2:
-            words = (
-                f"leaves all {counted(int(n_edges[chosen]), 'edge')}: larger ones, up to {largest:.3g}, leave fewer."
-            )
-            warn(f"The penalty {penalties[chosen]:g} {words}", TrivialNetworkWarning)
+            trivial = f"all {counted(int(n_edges[chosen]), 'edge')}: larger ones, up to {largest:.3g}, leave fewer"
+        if trivial:
+            warn(f"The penalty {penalties[chosen]:g} leaves {trivial}.", TrivialNetworkWarning)
     path, penalty, halves = NetworkPath(penalties, n_edges, chosen, unstable), penalties[[chosen]], None
     if path.penalty > 0.0:
         halves = _halves(known, lambda half: _graphs(half.correlation, penalty), seed, watch)
     rule = "stars" if selection == "stars" else "penalty"
-    network = _on_graph(known, graphs[chosen], path, rule, watch)
-    return network if halves is None else _with_halves(network, halves[0])
+    return _with_halves(_on_graph(known, graphs[chosen], path, rule, watch), halves)
 
 
 def _by_discoveries(known: Known, seed: int, watch: Watch) -> Network:
@@ -292,8 +288,7 @@ def _by_discoveries(known: Known, seed: int, watch: Watch) -> Network:
         found = partial_correlations(refitted_precision(half.correlation, every))
         return np.asarray(q_values(found, larger * network.stderr, network.degrees) <= FALSE_DISCOVERIES)[None]
 
-    halves = _halves(known, discovered, seed, watch)
-    return network if halves is None else _with_halves(network, halves[0])
+    return _with_halves(network, _halves(known, discovered, seed, watch))
 
 
 def _edges_of(graphs: BoolArray) -> Any:
@@ -331,9 +326,12 @@ def _on_graph(known: Known, graph: BoolArray, path: NetworkPath | None, rule: st
     return Network(graph, precision, partial, stderr, degrees, unknown, unknown, known.effective_rows, 0, path, rule)
 
 
-def _with_halves(network: Network, halves: BoolArray) -> Network:
-    """With what halves of the rows say of its edges."""
-    return replace(network, stability=np.mean(halves, axis=0), agreement=agreement(halves), n_subsets=len(halves))
+def _with_halves(network: Network, halves: BoolArray | None, rule: int = 0) -> Network:
+    """With what halves of the rows say of its edges, by the rule at that place."""
+    if halves is None:
+        return network
+    found = halves[rule]
+    return replace(network, stability=np.mean(found, axis=0), agreement=agreement(found), n_subsets=len(found))
 
 
 def in_columns(network: Network, columns: NDArray[np.intp], scale: FloatArray) -> Network:

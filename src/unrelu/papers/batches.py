@@ -19,7 +19,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from numba import njit
@@ -39,8 +39,8 @@ _APART = 4.0  # standard errors by which that spread must exceed the one of shuf
 _DRIFT = 3.0  # times the spread of shuffled rows, in the half of the batches that agree best
 _GOLDEN = 0.6180339887498949
 
-Counts: TypeAlias = NDArray[np.int64]
-Names: TypeAlias = tuple[str, ...] | None
+Counts = NDArray[np.int64]
+Names = tuple[str, ...] | None
 
 
 # --- questions to a block of rows, whose answers merge ------------------------------------------

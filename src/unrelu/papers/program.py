@@ -123,20 +123,23 @@ class Likelihood:
             return _rank_program(task, feasible, density)
         values = task.cells.rows(0, task.cells.shape[0])
         if self.constraint == "none":
-            split = literal_program(values, feasible, density)
-            factors = leading_factors(*np.linalg.svd(split.matrix, full_matrices=False), task.n_components, split.bias)
-            residual = relative_residual(values, factors)
-            task.watch(Iterate(1, residual, factors).step())
-            return Recovered(factors, 1, residual, converged=True, fixed_bias=True)
+            found = _leading(task, values, literal_program(values, feasible, density), 1)
+            task.watch(Iterate(1, found.residual, found.factors).step())
+            return found
         with one_blas_thread():  # many decompositions of matrices too small for several
             return _nuclear_program(task, values, feasible, density, float(self.nuclear_norm or 0.0))
+
+
+def _leading(task: Task, values: FloatArray, split: Split, iterations: int, converged: bool = True) -> Recovered:
+    """The leading factors of a matrix of any rank."""
+    factors = leading_factors(*np.linalg.svd(split.matrix, full_matrices=False), task.n_components, split.bias)
+    return Recovered(factors, iterations, relative_residual(values, factors), converged, fixed_bias=True)
 
 
 # --- a rank: T by least squares, then the gauge -------------------------------------------------
 
 
 def _rank_program(task: Task, feasible: FeasibleSet, density: BiasDensity) -> Recovered:
-    """T by least squares, then the gauge."""
     seen, never = feasible.seen, feasible.never
     if never.any() and density.lowest >= 0.0:
         raise InvalidParameterError(
@@ -314,8 +317,7 @@ def _nuclear_program(
             ConvergenceWarning,
         )
     bias = density.argmax(np.where(never, -np.inf, split.bias), split.bias)
-    factors = leading_factors(*np.linalg.svd(split.matrix, full_matrices=False), task.n_components, bias)
-    return Recovered(factors, iterations, relative_residual(values, factors), converged, fixed_bias=True)
+    return _leading(task, values, Split(split.matrix, bias), iterations, converged)
 
 
 def solve_nuclear(

@@ -15,7 +15,6 @@ import warnings
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
-from typing import Any, Self
 
 import numpy as np
 
@@ -42,7 +41,6 @@ from unrelu.tables import ArraySamples
 _WARM_UP = Setting(rows=500, columns=3)
 _OUTLIER_MEAN, _OUTLIER_SD = 5.0, 1.0  # Bulusu et al. 2022, section 5
 _TRIAL_COLUMNS = ("panel", "point", "rows", "columns", "condition_number", "genuine", "run", "curve")
-_SECONDS_BETWEEN_WRITES = 2.0  # the whole file is written each time
 
 Draw = tuple[RectifiedGaussian, FloatArray, BoolArray, int]  # truth, rows, which are genuine, a seed for the methods
 
@@ -61,19 +59,18 @@ def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> tuple
         drawn = draw(_WARM_UP, (study.seed,))
         for curve in experiment.curves:
             measured(curve, drawn)
-    with journal:
-        for trial, setting in zip(trials, settings, strict=True):
-            if trial not in journal:
-                drawn, outcomes, panel = draw(setting, (study.seed, *trial)), {}, study.panels[trial[0]]
-                where = f"{panel.axis.text(setting)}, run {trial[2] + 1} of {panel.runs}"
-                for curve in experiment.curves:
-                    watch(Step(experiment.name, passed, work, f"{where}: {curve.name}", trial))
-                    with warnings.catch_warnings():
-                        for studied in (DoubtfulTableWarning, RowOrderWarning):  # outliers, and where they sit
-                            warnings.simplefilter("ignore", studied)
-                        outcomes[curve.name] = measured(curve, drawn, experiment.repeats)
-                journal.add(trial, outcomes)
-            passed += setting.rows * setting.columns
+    for trial, setting in zip(trials, settings, strict=True):
+        if trial not in journal:
+            drawn, outcomes, panel = draw(setting, (study.seed, *trial)), {}, study.panels[trial[0]]
+            where = f"{panel.axis.text(setting)}, run {trial[2] + 1} of {panel.runs}"
+            for curve in experiment.curves:
+                watch(Step(experiment.name, passed, work, f"{where}: {curve.name}", trial))
+                with warnings.catch_warnings():
+                    for studied in (DoubtfulTableWarning, RowOrderWarning):  # outliers, and where they sit
+                        warnings.simplefilter("ignore", studied)
+                    outcomes[curve.name] = measured(curve, drawn, experiment.repeats)
+            journal.add(trial, outcomes)
+        passed += setting.rows * setting.columns
     results = journal.results()
     readings = tuple(reading.judge(results) for reading in experiment.readings)
     _write_text(journal.checklist_path, checklist_page(study, results, readings))
@@ -139,10 +136,8 @@ def measured(curve: Curve, drawn: Draw, repeats: int = 1) -> dict[str, float]:
 class Journal:
     """The trials of a study that are finished, in memory and in ``csv_path``, a CSV that is always whole.
 
-    A run that was stopped goes on from the CSV. Results of other settings are put aside, never mixed in.
-
-    The file follows every few seconds, and at the end of a ``with`` block, however that ends. ``found`` is how many
-    trials were there at the start; ``set_aside`` says why earlier results were not used, or is None.
+    A run that was stopped goes on from the CSV. Results of other settings are put aside, never mixed in. ``found`` is
+    how many trials were there at the start; ``set_aside`` says why earlier results were not used, or is None.
     """
 
     def __init__(self, study: Study, folder: Path) -> None:
@@ -152,8 +147,7 @@ class Journal:
         self.settings_path = folder / f"{study.stem}-settings.json"
         self.checklist_path = folder / f"{study.stem}-checklist.md"
         self.set_aside: str | None = None
-        now = json.loads(json.dumps(study.settings()))
-        if self.csv_path.exists() and (differences := self._differences(now)):
+        if self.csv_path.exists() and (differences := self._differences()):
             aside = self.csv_path.with_name(f"{study.stem}-earlier.csv")
             os.replace(self.csv_path, aside)
             self.set_aside = (
@@ -161,8 +155,7 @@ class Journal:
                 f" {aside}."
             )
         self._finished: dict[Key, Outcomes] = self._read() if self.csv_path.exists() else {}
-        self.found = self._on_disk = len(self._finished)
-        self._written_at = time.monotonic()
+        self.found = len(self._finished)
 
     def __contains__(self, trial: Key) -> bool:
         return trial in self._finished
@@ -171,24 +164,27 @@ class Journal:
         return len(self._finished)
 
     def add(self, trial: Key, outcomes: Outcomes) -> None:
-        """Keep the outcomes of a trial."""
+        """Keep the outcomes of a trial. The settings go first: without them, results are nobody's."""
+        if not self.csv_path.exists():
+            settings = json.dumps(self._study.settings(), indent=2, ensure_ascii=False)
+            _write_text(self.settings_path, settings + "\n")
         self._finished[trial] = outcomes
-        if time.monotonic() - self._written_at >= _SECONDS_BETWEEN_WRITES:
-            self._write()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *reason: object) -> None:
-        if len(self) > self._on_disk:
-            self._write()
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow([*_TRIAL_COLUMNS, *self._measures])
+        for finished in filter(self.__contains__, self._study.trials()):
+            for curve, outcome in self._finished[finished].items():
+                numbers = [repr(float(outcome[measure])) for measure in self._measures]
+                writer.writerow([*self._described(finished), curve, *numbers])
+        _write_text(self.csv_path, text.getvalue())
 
     def results(self) -> Results:
         """Of the whole study: every trial must be finished."""
         return Results(self._study.panels, self._finished)
 
-    def _differences(self, now: dict[str, Any]) -> str:
+    def _differences(self) -> str:
         """How the settings beside the CSV differ from these, in words."""
+        now = json.loads(json.dumps(self._study.settings()))
         try:
             earlier = json.loads(self.settings_path.read_text("utf-8"))
         except (OSError, ValueError):
@@ -196,10 +192,11 @@ class Journal:
         if not isinstance(earlier, dict):
             return "unknown"
         found = []
-        for key in (key for key in now if earlier.get(key) != now[key]):
-            before, after = earlier.get(key), now[key]
+        for key, after in now.items():
+            before = earlier.get(key)
             brief = all(isinstance(value, bool | int | str) for value in (before, after))
-            found.append(f"{key} {before}, now {after}" if brief else f"other {key}")
+            if before != after:
+                found.append(f"{key} {before}, now {after}" if brief else f"other {key}")
         return ", ".join(found)
 
     def _described(self, trial: Key) -> list[str]:
@@ -209,21 +206,6 @@ class Journal:
         setting = panel.settings[point]
         numbers = (point, setting.rows, setting.columns, setting.condition_number, setting.genuine, run)
         return [panel.axis.name, *(f"{number:g}" if isinstance(number, float) else str(number) for number in numbers)]
-
-    def _write(self) -> None:
-        """The settings go first: without them, results are nobody's."""
-        if not self._on_disk:
-            settings = json.dumps(self._study.settings(), indent=2, ensure_ascii=False)
-            _write_text(self.settings_path, settings + "\n")
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow([*_TRIAL_COLUMNS, *self._measures])
-        for trial in filter(self.__contains__, self._study.trials()):
-            for curve, outcome in self._finished[trial].items():
-                numbers = [repr(float(outcome[measure])) for measure in self._measures]
-                writer.writerow([*self._described(trial), curve, *numbers])
-        _write_text(self.csv_path, text.getvalue())
-        self._on_disk, self._written_at = len(self), time.monotonic()
 
     def _read(self) -> dict[Key, Outcomes]:
         """Trials of which every curve is there."""

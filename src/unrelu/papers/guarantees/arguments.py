@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.polynomial.chebyshev import Chebyshev, chebpts2, chebvander
@@ -23,10 +23,8 @@ from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError
 from unrelu.validation import listed
 
-Density: TypeAlias = Any
-"""A frozen continuous distribution of scipy.stats."""
-Mean: TypeAlias = Callable[..., float]
-"""E[f(b)] of f, ``cuts``, where f turns, and ``small``, what does not matter of it."""
+Density = Any  # a frozen continuous distribution of scipy.stats
+Mean = Callable[..., float]  # E[f(b)] of f, ``cuts``, where f turns, and ``small``, what does not matter of it
 
 _BELOW_0 = math.nextafter(0.0, -1.0)
 
@@ -40,7 +38,7 @@ _RESOLVED = 2e-14  # of the scale: the last coefficients of a piece that needs n
 _AGREED = 1e-8  # or slopes that interpolants of degrees 24 and 12 agree on so well: all to be had if p has noise
 _JUMP = 1e-3  # in log p, within a millionth of the piece we began with
 _EPSILON = float(np.finfo(np.float64).eps)
-_Function: TypeAlias = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
+_Function = Callable[[FloatArray], tuple[FloatArray, FloatArray]]
 
 _LEVELS = (1e-3, 0.05, 0.25, 0.5)  # quantiles that cut the range of a bias, from both ends
 _MOST_POINTS = 2_000_000

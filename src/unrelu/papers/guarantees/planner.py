@@ -53,7 +53,7 @@ _LEAST_INFORMATION = 1e-14  # of a row on r: beyond it rounding decides, and row
 _UNSURE = 0.05  # standard error of a correlation from which the prior may be felt
 
 Moves = tuple[FloatArray, FloatArray]  # influences of n rows on some parameters, n x q, and their q exact variances
-Laws = tuple["Influences", "SquaredError", Callable[[float], tuple["SquaredError", float]]]  # see _laws
+OfWeights = Callable[[float], tuple["SquaredError", float]]  # n -> the law of the scattering part, and the fixed one
 
 
 @dataclass(frozen=True)
@@ -112,11 +112,14 @@ def rows_needed(
     for name, error in (("bias_error", bias_error), ("weight_error", weight_error)):
         if error is not None:
             number(name, error, "above 1e-7 and below 1e7", above=1e-7, below=1e7)
-    influences, of_bias, _ = laws = _laws(model.latent, random_state)
+    influences, of_bias, of_weights = _laws(model.latent, random_state)
     for_bias = None if bias_error is None else samples(float(of_bias.quantile(probability)) / bias_error**2)
-    for_weights = None if weight_error is None else _rows_for_weights(laws, weight_error, probability)
+    for_weights = None
+    if weight_error is not None:
+        for_weights = _rows_for_weights(influences, of_weights, weight_error, probability)
     rows = max(for_bias or 0, for_weights or 0, 2)  # fewer the learner refuses
-    positives, errors = influences.fewest_positives(rows), _mean_errors(laws, rows)
+    positives, (law, fixed) = influences.fewest_positives(rows), of_weights(rows)
+    errors = of_bias.mean_root(rows), law.mean_root(rows, fixed)
     return RowsNeeded(rows, for_bias, for_weights, probability, *errors, positives, rows * influences.rarest_pair)
 
 
@@ -129,13 +132,15 @@ def expected_errors(model: RectifiedGaussian, n: int, *, random_state: RandomSta
     >>> {name: round(error, 4) for name, error in errors.items()}
     {'bias': 0.008, 'weights': 0.0113}
     """
-    laws = _laws(model.latent, random_state)
-    laws[0].fewest_positives(whole("n", n))
-    return dict(zip(("bias", "weights"), _mean_errors(laws, n), strict=True))
+    n = whole("n", n)
+    influences, of_bias, of_weights = _laws(model.latent, random_state)
+    influences.fewest_positives(n)
+    law, fixed = of_weights(n)
+    return {"bias": of_bias.mean_root(n), "weights": law.mean_root(n, fixed)}
 
 
-def _laws(model: RectifiedGaussian, random_state: RandomState) -> Laws:
-    """The laws of a model's errors at any number of rows n: error^2 = |Z|^2 / n + fixed, fixed = 0 for the bias."""
+def _laws(model: RectifiedGaussian, random_state: RandomState) -> tuple[Influences, SquaredError, OfWeights]:
+    """Influences, and the laws of errors at any number of rows n: error^2 = |Z|^2 / n + fixed, fixed = 0 for biases."""
     influences = Influences(model)
     powers, weight = influences.draw(_DRAWS, generator(random_state))
     last: tuple[float, SquaredError] | None = None
@@ -151,16 +156,8 @@ def _laws(model: RectifiedGaussian, random_state: RandomState) -> Laws:
     return influences, SquaredError.of_influences([influences.on_biases(powers)], weight), of_weights
 
 
-def _mean_errors(laws: Laws, n: int) -> tuple[float, float]:
-    """Of bias and weights."""
-    _, of_bias, of_weights = laws
-    law, fixed = of_weights(n)
-    return of_bias.mean_root(n), law.mean_root(n, fixed)
-
-
-def _rows_for_weights(laws: Laws, error: float, probability: float) -> int:
+def _rows_for_weights(influences: Influences, of_weights: OfWeights, error: float, probability: float) -> int:
     """n with error^2 = quantile(n) / n + fixed(n), from n for the mean square in two rounds."""
-    influences, _, of_weights = laws
     spread, most = 1.0, math.log(_MOST_ROWS)
 
     def excess(log_n: float) -> float:
