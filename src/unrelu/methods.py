@@ -288,8 +288,10 @@ def method_named(method: str | Method) -> Method:
                 parameter="method",
             )
         return method
+    if method in _BY_NAME:
+        return _BY_NAME[method]()
     check_choice("method", method, method_names())
-    found: Method = (_BY_NAME[method] if method in _BY_NAME else registry.find(method))()
+    found: Method = registry.find(method)()
     return found
 
 

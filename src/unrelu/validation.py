@@ -215,6 +215,13 @@ def generator(random_state: RandomState) -> np.random.Generator:
         ) from error
 
 
+def seed_from(random_state: Any) -> int:
+    """A seed is used as it is, so that it means the same everywhere; a generator moves on."""
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
+        return int(random_state)
+    return int(generator(random_state).integers(2**31))
+
+
 def require_reachable(shapes: Iterable[Any]) -> None:
     """Raise InvalidParameterError for a column's shape whose numbers leave double precision when they are used.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -41,7 +40,7 @@ from unrelu.passes.rows import Rows
 from unrelu.shapes import shape_requests
 from unrelu.tables.groups import LabelledRows
 from unrelu.tables.prepared import Columns, prepared
-from unrelu.validation import generator, require_reachable
+from unrelu.validation import require_reachable, seed_from
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
@@ -321,13 +320,6 @@ class FloorEstimator(BaseEstimator):
             positive = True
         tags.input_tags.positive_only = positive
         return tags
-
-
-def seed_from(random_state: Any) -> int:
-    """A seed is used as it is, so that it means the same everywhere; a generator moves on."""
-    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
-        return int(random_state)
-    return int(generator(random_state).integers(2**31))
 
 
 def columns_of(model: Any, floor_tolerance: float = 0.0) -> tuple[RectifiedGaussian, Columns]:

@@ -103,10 +103,11 @@ class LatentRows(Shown):
     def results(self) -> list[LatentResult | None]:
         """One result for each row; None where there is none."""
         found: list[LatentResult | None] = [None] * len(self.latent)
-        arrays = self.latent, self.clean, self.outliers, self.inliers, self.noise_scale.tolist(), self.covariance
         for row in np.flatnonzero(self.done).tolist():
+            vectors = self.latent[row], self.clean[row], self.outliers[row], self.inliers[row]
             rival = self.rivals[row] if self.ambiguous[row] else None
-            found[row] = LatentResult(*(each[row] for each in arrays), rival is None, rival)
+            scale, covariance = float(self.noise_scale[row]), self.covariance[row]
+            found[row] = LatentResult(*vectors, scale, covariance, rival is None, rival)
         return found
 
 

@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, FloatArray
@@ -53,14 +52,10 @@ class Cells:
     def shape(self) -> tuple[int, int]:
         return self.values.shape[0], self.values.shape[1]
 
-    @property
-    def is_sparse(self) -> bool:
-        return scipy.sparse.issparse(self.values)
-
     def rows(self, start: int, stop: int) -> FloatArray:
         """Rows ``start`` to ``stop`` as a dense array, which the caller does not write to."""
         part = self.values[start:stop]
-        dense: FloatArray = part.toarray() if self.is_sparse else part
+        dense: FloatArray = part.toarray() if hasattr(part, "toarray") else part
         return dense if self.held_out is None else np.where(self.hidden(start, stop), np.nan, dense)
 
     def hidden(self, start: int, stop: int) -> BoolArray:
@@ -73,7 +68,7 @@ class Cells:
 
     def part(self, rows: BoolArray, columns: BoolArray) -> Cells:
         """The table of the rows and columns marked True."""
-        if self.is_sparse and self.held_out is None:
+        if hasattr(self.values, "toarray") and self.held_out is None:
             return Cells(self.values[np.flatnonzero(rows)][:, np.flatnonzero(columns)])
         return Cells(self.rows(0, self.shape[0])[np.ix_(rows, columns)])
 
@@ -349,10 +344,6 @@ def conditions(cells: Cells, factors: Factors, columns: BoolArray | None = None)
     determine. Components that are zero, where there are more than T needs, are left out.
     """
 
-    def unit_size(vectors: FloatArray) -> FloatArray:
-        scale = np.sqrt((vectors**2).mean(axis=0))
-        return vectors / np.where(scale > 0.0, scale, 1.0)
-
     def condition(packed: FloatArray, width: int) -> FloatArray:
         """Square root of the ratio of the extreme eigenvalues of each packed Gram."""
         if width == 0:
@@ -365,7 +356,11 @@ def conditions(cells: Cells, factors: Factors, columns: BoolArray | None = None)
         return ratio
 
     used = effective_components(factors)
-    latent, loadings = unit_size(factors.latent[:, used]), unit_size(factors.loadings[:, used])
+    sides = []
+    for vectors in (factors.latent[:, used], factors.loadings[:, used]):
+        scale = np.sqrt((vectors**2).mean(axis=0))
+        sides.append(vectors / np.where(scale > 0.0, scale, 1.0))
+    latent, loadings = sides
     if columns is not None:
         loadings = np.where(columns[:, None], loadings, 0.0)
     products, width = packed_products(loadings), int(used.sum())

@@ -210,15 +210,23 @@ def recover_matrix(
         shapes = start.latent.shape, start.loadings.shape, start.bias is not None
         fits = shapes == ((n, k), (d, k), free_bias)
         start, fewer = (start.scaled(1.0 / unit), None) if fits else (None, fewer)
-    watch = task.watched_through(lambda factors: factors.scaled(unit))
-    fit = fit_task(replace(task, n_components=int(k), start=start, fewer=fewer, watch=watch), method, gauge)
-    noise, stderr = fit.report.noise, fit.errors
-    if stderr is not None:
-        bias = None if stderr.bias is None else stderr.bias * unit
-        stderr = replace(stderr, loadings=stderr.loadings * unit, bias=bias)
-    report = replace(fit.report, noise=None if noise is None else noise * unit, component_errors=errors)
+    task = replace(task, n_components=int(k), start=start, fewer=fewer)
+    if unit != 1.0:
+        task = replace(task, watch=task.watched_through(lambda factors: factors.scaled(unit)))
+    fit = fit_task(task, method, gauge)
+    fit = replace(fit, report=replace(fit.report, component_errors=errors))
+    return fit if unit == 1.0 else _in_unit(fit, unit)
+
+
+def _in_unit(fit: MatrixFit, unit: float) -> MatrixFit:
+    """The fit of a table whose values are so many times as large."""
+    noise, errors = fit.report.noise, fit.errors
+    if errors is not None:
+        bias = None if errors.bias is None else errors.bias * unit
+        errors = replace(errors, loadings=errors.loadings * unit, bias=bias)
+    report = replace(fit.report, noise=None if noise is None else noise * unit)
     filling = replace(fit.filling, unit=unit)
-    return replace(fit, factors=fit.factors.scaled(unit), report=report, filling=filling, errors=stderr)
+    return replace(fit, factors=fit.factors.scaled(unit), report=report, filling=filling, errors=errors)
 
 
 def warn_of(fit: MatrixFit, names: Sequence[str] | None) -> None:
@@ -345,7 +353,7 @@ def choose_components(
             " needed."
         )
     table = replace(task.cells, held_out=(_SHARE, seed))
-    shown = table if table.is_sparse else Cells(table.rows(0, n))
+    shown = table if hasattr(table.values, "toarray") else Cells(table.rows(0, n))
 
     def row_losses(factors: Factors | None) -> FloatArray:
         """Per row, the squared errors of ReLU(T) over its held-out cells; of 0 without factors."""
