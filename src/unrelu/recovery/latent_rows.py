@@ -67,20 +67,17 @@ class LatentRows(Shown):
     @property
     def done(self) -> BoolArray:
         """The rows that were recovered."""
-        done: BoolArray = ~np.isnan(self.latent[:, 0])
-        return done
+        return ~np.isnan(self.latent[:, 0])
 
     @property
     def ambiguous(self) -> BoolArray:
         """The rows that another latent vector explains as well."""
-        ambiguous: BoolArray = ~np.isnan(self.rivals[:, 0])
-        return ambiguous
+        return ~np.isnan(self.rivals[:, 0])
 
     @property
     def flagged(self) -> BoolArray:
         """The entries that do not agree with their row's latent vector."""
-        flagged: BoolArray = ~(self.inliers | np.isnan(self.outliers))
-        return flagged
+        return ~(self.inliers | np.isnan(self.outliers))
 
     @property
     def report(self) -> LatentReport:

@@ -159,14 +159,13 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
             raise InvalidParameterError("method='separable' finds no output bias: use method='facets'.")
         if separable and self.floor is not None:
             raise InvalidParameterError("method='separable' undoes no rectifier: use method='facets', or floor=None.")
-        if self.floor is not None:
+        if self.floor is None:
+            self._learned = self._two_layers(X, law_by, *limits)
+        else:
             values, width = self._floats(X, reset=True), checked_width("n_hidden", self.n_hidden)
             peeled = peel_layers(values, self._columns, [width], *limits, law_by, self._seed(), self._watch)
             # Units and inputs are as large as the table, and transform finds them again.
             self._learned = replace(peeled, hidden=peeled.hidden[:0], inputs=None)
-            self._solve("report_")
-            return self
-        self._learned = self._two_layers(X, law_by, *limits)
         self._solve("report_")
         return self
 
@@ -283,10 +282,8 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         found = self.transform(X)
         known = np.isfinite(found).all(axis=1)
         rebuilt, outputs = self.inverse_transform(found[known]), self.column_identifiable_
-        base = (
-            0.0 if self.floor is None else np.broadcast_to(np.asarray(self.floor, dtype=float), outputs.shape)[outputs]
-        )
-        seen = self._table_of(X)[known][:, outputs]
+        learned, seen = self._result(), self._table_of(X)[known][:, outputs]
+        base = learned.layers[0].floor[outputs] if isinstance(learned, Peeled) else 0.0
         return float(np.linalg.norm(seen - rebuilt[:, outputs]) / max(float(np.linalg.norm(seen - base)), 1e-300))
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:

@@ -114,8 +114,7 @@ def _inside(X: FloatArray, center: FloatArray, basis: FloatArray, least: float) 
     free = X.shape[1] - basis.shape[1]
     distance = _distances(X, center, basis)
     scale = max(float(np.sqrt(np.median(distance**2) / chi2.ppf(0.5, free))), least)
-    inside: BoolArray = distance <= scale * float(np.sqrt(chi2.isf(_RARE / len(X), free)))
-    return inside
+    return distance <= scale * float(np.sqrt(chi2.isf(_RARE / len(X), free)))
 
 
 def _trimmed(
@@ -193,24 +192,20 @@ class OutputLayer:
     @property
     def threshold(self) -> FloatArray:
         """Below it a unit is off, for all that noise allows to say."""
-        threshold: FloatArray = _OFF * self.noise
-        return threshold
+        return _OFF * self.noise
 
     def heights(self, X: FloatArray) -> FloatArray:
         """Of rows above the facets; those of genuine rows are units and noise."""
-        heights: FloatArray = X @ self.encoder.T + self.offset
-        return heights
+        return X @ self.encoder.T + self.offset
 
     def hidden(self, X: FloatArray) -> FloatArray:
         """Hidden units of rows, 0 where a unit is off."""
         heights = self.heights(X)
-        units: FloatArray = np.where(heights > self.threshold, heights, 0.0)
-        return units
+        return np.where(heights > self.threshold, heights, 0.0)
 
     def output(self, hidden: FloatArray) -> FloatArray:
         """Rows of hidden units."""
-        rows: FloatArray = hidden @ self.weights.T + self.bias
-        return rows
+        return hidden @ self.weights.T + self.bias
 
 
 @dataclass(frozen=True)

@@ -139,8 +139,7 @@ class Facet:
 
     def height(self, points: FloatArray) -> FloatArray:
         """u'y + o of every point."""
-        heights: FloatArray = points @ self.normal + self.offset
-        return heights
+        return points @ self.normal + self.offset
 
 
 @dataclass(frozen=True)
@@ -161,8 +160,7 @@ class Cloud:
 
     @cached_property
     def mean(self) -> FloatArray:
-        mean: FloatArray = self.points.mean(axis=0) if self.lifted else np.zeros(self.points.shape[1])
-        return mean
+        return self.points.mean(axis=0) if self.lifted else np.zeros(self.points.shape[1])
 
     @cached_property
     def root(self) -> FloatArray:
@@ -291,8 +289,7 @@ def _complement(normal: FloatArray) -> FloatArray:
     v = normal.copy()
     v[pivot] += np.sign(normal[pivot])
     reflection = np.eye(len(normal)) - 2.0 / (v @ v) * np.outer(v, v)
-    others: FloatArray = np.delete(reflection, pivot, axis=1)
-    return others
+    return np.delete(reflection, pivot, axis=1)
 
 
 def pencil(facet: Facet, points: FloatArray, lifted: bool, wary: bool = False) -> tuple[Facet, Facet] | None:

@@ -63,8 +63,7 @@ class Cells:
         share, seed = (0.0, 0) if self.held_out is None else self.held_out
         width = self.shape[1]
         keys = row_keys(seed, np.arange(start * width, stop * width)).reshape(stop - start, width)
-        chosen: BoolArray = keys < np.uint64(share * float(2**63)) * np.uint64(2)
-        return chosen
+        return keys < np.uint64(share * float(2**63)) * np.uint64(2)
 
     def part(self, rows: BoolArray, columns: BoolArray) -> Cells:
         """The table of the rows and columns marked True."""
@@ -401,8 +400,7 @@ def standard_errors(cells: Cells, factors: Factors, noise: float) -> StandardErr
         """Packed inverses, off-diagonal entries twice: a product with v v' packed is the quadratic form in v."""
         inverse = np.linalg.pinv(unpacked(packed, width), rcond=_SINGULAR, hermitian=True)
         first, second = np.triu_indices(width)
-        doubled: FloatArray = inverse[:, first, second] * np.where(first == second, 1.0, 2.0)
-        return doubled
+        return inverse[:, first, second] * np.where(first == second, 1.0, 2.0)
 
     def deviations(packed: FloatArray, width: int) -> FloatArray:
         """Square roots of the diagonals of sigma^2 times the inverses; inf where a matrix is singular."""
@@ -410,8 +408,7 @@ def standard_errors(cells: Cells, factors: Factors, noise: float) -> StandardErr
         resolved = eigenvalues[:, :1] > _SINGULAR * eigenvalues[:, -1:]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             variance = noise * noise * ((vectors**2) / eigenvalues[:, None, :]).sum(axis=2)
-        deviation: FloatArray = np.sqrt(np.where(resolved, variance, np.inf))
-        return deviation
+        return np.sqrt(np.where(resolved, variance, np.inf))
 
     def weights(values: FloatArray, rows: slice) -> tuple[FloatArray, FloatArray]:
         own = factors.extend(factors.latent[rows])
@@ -422,8 +419,7 @@ def standard_errors(cells: Cells, factors: Factors, noise: float) -> StandardErr
 
     def column_gram(values: FloatArray, rows: slice) -> FloatArray:
         weight, products = weights(values, rows)
-        gram: FloatArray = weight.T @ products
-        return gram
+        return weight.T @ products
 
     column_inverse = quadratic_inverse(np.add.reduce(tile_by_tile(cells, column_gram)), width)
 

@@ -268,8 +268,7 @@ def lifted_cells(cells: Cells, factors: Factors) -> NDArray[np.int64]:
         above = (values <= 0.0) & (factors.of(rows, slice(None)).matrix() > 0.0)
         return np.asarray(np.flatnonzero(above) + rows.start * d, dtype=np.int64)
 
-    lifted: NDArray[np.int64] = np.concatenate(tile_by_tile(cells, found))
-    return lifted
+    return np.concatenate(tile_by_tile(cells, found))
 
 
 # --- factors, their number given ------------------------------------------------------------------

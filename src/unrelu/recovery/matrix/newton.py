@@ -313,8 +313,7 @@ class _TileFit:
 
     def row_gradient(self) -> FloatArray:
         """Minus the gradient of the objective in each row's latent vector."""
-        gradient: FloatArray = self.residual @ self._factors.loadings - self.row_ridge * self.latent
-        return gradient
+        return self.residual @ self._factors.loadings - self.row_ridge * self.latent
 
     def row_factor(self) -> FloatArray:
         """Factored Grams of the rows: single precision, but double where a row is nearly singular."""
