@@ -24,6 +24,7 @@ from unrelu.methods import LEARNING, Auto, Method, OnePass
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.recovery.layers.decoding import (
     FoundLayer,
     LayerReport,
@@ -110,7 +111,7 @@ def hidden_law(
     told = Clock(watch=watch, stage="Learning the law of the units")
     engine, assumptions = LocalEngine(told), Assumptions(tuple(threshold.tolist()))
     if isinstance(method, OnePass | Auto):  # a record is all it takes, without doubts of the columns of tables
-        record = engine.collect(rows, method.question(assumptions))
+        record = engine.collect(rows, PairMomentsQuestion.under(assumptions))
         told(Step(LEARNING))
         law = learn_record(record, assumptions).distribution
     else:

@@ -91,16 +91,14 @@ def tile_by_tile(cells: Cells, work: Callable[[FloatArray, slice], U]) -> list[U
     return map_in_threads(lambda rows: work(cells.rows(rows.start, rows.stop), rows), tiles(cells.shape))
 
 
-def observed(cells: Cells) -> float:
-    """Number of cells that are not missing."""
-    return sum(tile_by_tile(cells, lambda values, _: float(np.count_nonzero(~np.isnan(values)))))
+def sizes_of(cells: Cells) -> tuple[FloatArray, float]:
+    """|X_j| of every column, and the number of cells that are not missing."""
 
+    def at(values: FloatArray, _: slice) -> tuple[FloatArray, float]:
+        return np.nansum(values * values, axis=0), float(np.count_nonzero(~np.isnan(values)))
 
-def column_norms(cells: Cells) -> FloatArray:
-    """|X_j| of every column."""
-    squares = tile_by_tile(cells, lambda values, _: np.nansum(values * values, axis=0))
-    norms: FloatArray = np.sqrt(np.add.reduce(squares))
-    return norms
+    squares, seen = zip(*tile_by_tile(cells, at), strict=True)
+    return np.sqrt(np.add.reduce(squares)), sum(seen)
 
 
 def check_stored(table: Any, tolerance: float) -> None:

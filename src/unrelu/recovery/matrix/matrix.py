@@ -38,7 +38,7 @@ from unrelu.recovery.matrix.factors import (
     effective_components,
     find_core,
     in_gauge,
-    observed,
+    sizes_of,
     standard_errors,
     tile_by_tile,
 )
@@ -191,7 +191,8 @@ def recover_matrix(
     """
     (n, d), k, free_bias, method = cells.shape, n_components, gauge != "zero", method or CensoredALS()
     # Squares are summed, some in single precision: in units in which the largest value is neither huge nor tiny.
-    size = max(tile_by_tile(cells, lambda values, _: float(np.nanmax(values, initial=0.0))))
+    stored = cells.values.data if hasattr(cells.values, "toarray") else cells.values
+    size = float(np.nanmax(stored, initial=0.0))
     unit = 1.0 if size == 0.0 or 1.0 / _USUAL < size < _USUAL else 2.0 ** round(math.log2(size))
     table = cells if unit == 1.0 else cells.scaled(1.0 / unit)
     task = Task(table, 1, free_bias, tolerance, max_iterations, None, watch, unit)
@@ -314,7 +315,7 @@ def fit_task(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
         mean: FloatArray = (moved.latent - standard.latent)[0]  # of the core's rows
         whole = whole.shifted(-mean)
         errors = None if recovered.noise is None else standard_errors(cells, whole, recovered.noise)
-        seen = observed(cells)
+        seen = sizes_of(cells)[1]
     report = MatrixReport(
         method=method_name(method),
         gauge=gauge,
