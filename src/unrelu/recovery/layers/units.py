@@ -25,13 +25,7 @@ from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
 from unrelu.passes.pair_moments import PairMomentsQuestion
-from unrelu.recovery.layers.decoding import (
-    FoundLayer,
-    LayerReport,
-    OutputLayer,
-    Subspace,
-    decode_by_facets,
-)
+from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, OutputLayer, Subspace, decode_by_facets
 from unrelu.recovery.layers.facets import INTERRUPTED, MISFIT, TIME_WAS_UP, Clock, misfit
 from unrelu.recovery.layers.inputs import UNEXPLAINED, InnerLayer
 from unrelu.recovery.layers.peeled import Peeled
