@@ -10,37 +10,26 @@ Layers below the last one are found by facets (:mod:`unrelu.recovery.layers`; :c
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from unrelu.lazy import lazily
 
 if TYPE_CHECKING:
-    from unrelu.recovery.latent_methods import (
-        GaussianPrior,
-        LatentLasso,
-        LatentResult,
-        NonnegativePrior,
-        NoPrior,
-        RobustLatent,
-        SparsePrior,
-    )
-    from unrelu.recovery.matrix.descent import CensoredALS, TobitEM
+    from unrelu.recovery.latent_methods import GaussianPrior as GaussianPrior
+    from unrelu.recovery.latent_methods import LatentLasso as LatentLasso
+    from unrelu.recovery.latent_methods import LatentResult as LatentResult
+    from unrelu.recovery.latent_methods import NonnegativePrior as NonnegativePrior
+    from unrelu.recovery.latent_methods import NoPrior as NoPrior
+    from unrelu.recovery.latent_methods import RobustLatent as RobustLatent
+    from unrelu.recovery.latent_methods import SparsePrior as SparsePrior
+    from unrelu.recovery.matrix.descent import CensoredALS as CensoredALS
+    from unrelu.recovery.matrix.descent import TobitEM as TobitEM
 
-__all__ = [
-    "CensoredALS",
-    "GaussianPrior",
-    "LatentLasso",
-    "LatentResult",
-    "NoPrior",
-    "NonnegativePrior",
-    "RobustLatent",
-    "SparsePrior",
-    "TobitEM",
-]
-
-
-def __getattr__(name: str) -> Any:
-    """Whoever recovers one thing does not wait for the modules of the others."""
-    if name in __all__:
-        home = "matrix.descent" if name in ("CensoredALS", "TobitEM") else "latent_methods"
-        return getattr(import_module(f"unrelu.recovery.{home}"), name)
-    raise AttributeError(f"module 'unrelu.recovery' has no attribute {name!r}")
+_PRIORS = ["GaussianPrior", "NoPrior", "NonnegativePrior", "SparsePrior"]
+__getattr__, __dir__, __all__ = lazily(
+    __name__,
+    {
+        "unrelu.recovery.latent_methods": ["LatentLasso", "LatentResult", "RobustLatent", *_PRIORS],
+        "unrelu.recovery.matrix.descent": ["CensoredALS", "TobitEM"],
+    },
+)
