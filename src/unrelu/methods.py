@@ -277,9 +277,11 @@ def method_named(method: str | Method) -> Method:
                 parameter="method",
             )
         return method
+    if method in _BY_NAME:
+        return _BY_NAME[method]()
     check_choice("method", method, method_names())
     of_papers = {name: each for each, name in registry.offered("method").items()}
-    found: Method = (_BY_NAME[method] if method in _BY_NAME else registry.find("method", of_papers[method]))()
+    found: Method = registry.find("method", of_papers[method])()
     return found
 
 

@@ -209,6 +209,13 @@ def generator(random_state: RandomState) -> np.random.Generator:
         ) from error
 
 
+def seed_from(random_state: Any) -> int:
+    """A seed is used as it is, so that it means the same everywhere; a generator moves on."""
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and 0 <= int(random_state) < 2**63:
+        return int(random_state)
+    return int(generator(random_state).integers(2**31))
+
+
 def require_reachable(shapes: Iterable[Any]) -> None:
     """Raise InvalidParameterError for a column's shape whose numbers leave double precision when they are used."""
     for column, shape in enumerate(shapes):

@@ -397,13 +397,13 @@ def peel(
     from unrelu.cli.inputs import opened
     from unrelu.methods import method_named
     from unrelu.recovery.layers.facets import INTERRUPTED as STOPPED
-    from unrelu.recovery.two_layer_estimator import checked_seconds
+    from unrelu.recovery.two_layer_estimator import checked_limits
     from unrelu.report.layers import Network, peel_picture
     from unrelu.report.pictures import cells_of, evenly
     from unrelu.report.tables import numbered, write_rows
     from unrelu.validation import counted
 
-    checked_seconds(max_seconds)
+    checked_limits(None, max_seconds)
     method_named(hidden_method)
     own = {"n_inputs": q, "max_seconds": max_seconds, "hidden_method": hidden_method, "random_state": seed}
     table = opened(job, paths, reading, floor)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -41,7 +40,7 @@ from unrelu.passes.rows import Rows
 from unrelu.shapes import shape_requests
 from unrelu.tables.groups import LabelledRows
 from unrelu.tables.prepared import Columns, prepared
-from unrelu.validation import generator, require_reachable
+from unrelu.validation import require_reachable, seed_from
 
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
@@ -377,13 +376,6 @@ class ScoresByDensity:
     def aic(self, X: Table) -> float:
         """Akaike's information criterion of the model on X, as scikit-learn has it: lower is better."""
         return float(-2.0 * self.score_samples(X).sum() + 2.0 * self.n_parameters_)
-
-
-def seed_from(random_state: Any) -> int:
-    """A seed is used as it is, so that it means the same everywhere; a generator moves on."""
-    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and 0 <= int(random_state) < 2**63:
-        return int(random_state)
-    return int(generator(random_state).integers(2**31))
 
 
 def columns_of(model: Any, floor_tolerance: float = 0.0) -> tuple[RectifiedGaussian, Columns]:

@@ -85,6 +85,8 @@ def _readable(X: Any, sparse: bool) -> Any:
 
         refuse_times(X)
         return DaskSamples(X)
+    if type(X) is np.ndarray:
+        return X
     if type(X).__name__ != "LazyFrame" and not hasattr(X, "columns"):
         X = brought_home(X)
         if place_of(X) is None:

@@ -273,17 +273,18 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         >>> rows.results()[1] is None, rows.report.bad_rows[0][1][:21]
         (True, 'has no positive entry')
         """
-        fitted = self._fitted()
-        weights, bias, floor = fitted.weights_, fitted.bias_, fitted._columns.floor
-        named = isinstance(as_rows(V), Rows) or (fitted._names() is not None and hasattr(V, "columns"))
-        table = _numbers("V", all_values(fitted._whole(V, reset=False, smallest=1)) if named else V)
+        if "weights_" not in vars(self):
+            return self._fitted().recover_rows(V, skip_bad_rows)
+        method = latent_method(self.method, self.prior)
+        weights, bias, floor = self.weights_, self.bias_, self._columns.floor
+        named = isinstance(as_rows(V), Rows) or (self._names() is not None and hasattr(V, "columns"))
+        table = _numbers("V", all_values(self._whole(V, reset=False, smallest=1)) if named else V)
         if table.ndim != 2 or table.shape[1] != len(bias) or len(table) == 0:
             raise InvalidDataError(
                 f"Outputs of this layer have {len(bias)} entries; got an array of shape {table.shape}."
             )
         heights = table - floor
-        heights[np.abs(heights) <= fitted._columns.tolerance] = 0.0
-        method = latent_method(self.method, self.prior)
+        heights[np.abs(heights) <= self._columns.tolerance] = 0.0
         rows = recover_rows(weights, bias - floor, heights, method, self._seed(), self._watch, skip_bad_rows)
         if rows.ambiguous.any():
             numbers = np.flatnonzero(rows.ambiguous).tolist()

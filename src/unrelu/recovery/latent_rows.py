@@ -67,20 +67,17 @@ class LatentRows(Shown):
     @property
     def done(self) -> BoolArray:
         """The rows that were recovered."""
-        done: BoolArray = ~np.isnan(self.latent[:, 0])
-        return done
+        return ~np.isnan(self.latent[:, 0])
 
     @property
     def ambiguous(self) -> BoolArray:
         """The rows that another latent vector explains as well."""
-        ambiguous: BoolArray = ~np.isnan(self.rivals[:, 0])
-        return ambiguous
+        return ~np.isnan(self.rivals[:, 0])
 
     @property
     def flagged(self) -> BoolArray:
         """The entries that do not agree with their row's latent vector."""
-        flagged: BoolArray = ~(self.inliers | np.isnan(self.outliers))
-        return flagged
+        return ~(self.inliers | np.isnan(self.outliers))
 
     @property
     def report(self) -> LatentReport:
@@ -103,10 +100,11 @@ class LatentRows(Shown):
     def results(self) -> list[LatentResult | None]:
         """One result for each row; None where there is none."""
         found: list[LatentResult | None] = [None] * len(self.latent)
-        arrays = self.latent, self.clean, self.outliers, self.inliers, self.noise_scale.tolist(), self.covariance
         for row in np.flatnonzero(self.done).tolist():
+            vectors = self.latent[row], self.clean[row], self.outliers[row], self.inliers[row]
             rival = self.rivals[row] if self.ambiguous[row] else None
-            found[row] = LatentResult(*(each[row] for each in arrays), rival is None, rival)
+            scale, covariance = float(self.noise_scale[row]), self.covariance[row]
+            found[row] = LatentResult(*vectors, scale, covariance, rival is None, rival)
         return found
 
 

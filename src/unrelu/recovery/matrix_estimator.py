@@ -284,13 +284,11 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         used = replace(fit.factors, loadings=fit.factors.loadings[known], bias=bias)
         mean = fit.latent_mean if bias is not None else np.zeros_like(fit.latent_mean)
         part = cells if known.all() else cells.part(every, known)
-        latent: FloatArray = fit.filling.latent_of(part, used.shifted(mean)) + mean
-        return latent
+        return fit.filling.latent_of(part, used.shifted(mean)) + mean
 
     def fit_transform(self, X: Table, y: Any = None) -> FloatArray:
         """Fit to X and return :attr:`latent_`."""
-        latent: FloatArray = self.fit(X, y).latent_
-        return latent
+        return self.fit(X, y).latent_
 
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
         """The table that latent vectors give: max(floor, C A' + 1 b')."""

@@ -15,23 +15,39 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import FloatArray, Watch, unwatched
-from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.estimators.base import FloorEstimator, Table, seed_from
+from unrelu.contracts import FloatArray, Step, Watch, unwatched
+from unrelu.errors import DoubtfulUnitsWarning, InvalidDataError, InvalidParameterError
+from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.estimators.prepare import check_cell_limits, learn_columns, read, screened_floats
 from unrelu.limits import refuse_none
 from unrelu.methods import Method, method_named
 from unrelu.passes.rows import all_values
-from unrelu.recovery.layers.decoding import ROUNDING
+from unrelu.recovery.layers.decoding import ROUNDING, FoundLayer, decode_separably, find_subspace, rank_of
+from unrelu.recovery.layers.facets import Clock
+from unrelu.recovery.layers.inputs import standard_layer
 from unrelu.recovery.layers.peeled import Peeled, heights_of
 from unrelu.recovery.layers.peeling import peel_layers
-from unrelu.recovery.layers.two_layers import TwoLayers, learn_two_layers
+from unrelu.recovery.layers.units import (
+    ROWS_PER_UNIT,
+    TwoLayers,
+    check_explained,
+    check_range,
+    ended_early,
+    find_units,
+    hidden_law,
+    warn_of,
+    warn_of_inputs,
+    why_missing,
+)
 from unrelu.tables.prepared import Columns
-from unrelu.validation import RandomState, check_choice, check_positive, label_columns
+from unrelu.validation import RandomState, check_choice, check_positive, label_columns, seed_from, warn
 
 _NAMES = ("facets", "separable")
 _OF_INPUTS = ("input_weights_", "input_bias_", "n_inputs_", "input_choice_")
 _SINGLE = 1e-6  # errors of rows in single precision, of their root mean square, that rounding explains
+_DEPENDENT = 1e-10  # of the largest singular value
+_ROWS_PER_THIN_UNIT = 150
+_ROUNDED = 1e-6  # of the rows' root mean square: less noise than that is rounding
 
 
 class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FloorEstimator):
@@ -136,34 +152,53 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         separable, law_by = self.method == "separable", method_named(self.hidden_method)
         if not isinstance(self.output_bias, bool | np.bool_):
             raise InvalidParameterError(f"output_bias must be True or False, got {self.output_bias!r}.")
-        limits = checked_inputs(self.n_inputs), checked_seconds(self.max_seconds)
+        limits = checked_limits(self.n_inputs, self.max_seconds)
         if separable and self.n_inputs is not None:
             raise InvalidParameterError("method='separable' finds no inputs: use method='facets', or n_inputs=None.")
         if separable and self.output_bias:
             raise InvalidParameterError("method='separable' finds no output bias: use method='facets'.")
         if separable and self.floor is not None:
             raise InvalidParameterError("method='separable' undoes no rectifier: use method='facets', or floor=None.")
-        if self.floor is not None:
+        if self.floor is None:
+            self._learned = self._two_layers(X, law_by, *limits)
+        else:
             values, width = self._floats(X, reset=True), checked_width("n_hidden", self.n_hidden)
             peeled = peel_layers(values, self._columns, [width], *limits, law_by, self._seed(), self._watch)
             # Units and inputs are as large as the table, and transform finds them again.
             self._learned = replace(peeled, hidden=peeled.hidden[:0], inputs=None)
-            self._solve("report_")
-            return self
+        self._solve("report_")
+        return self
+
+    def _two_layers(self, X: Any, law_by: Method, n_inputs: int | str | None, max_seconds: float | None) -> TwoLayers:
+        """How many units, the space that the rows vary in, the units, which rows they explain, and their law."""
         values = all_values(self._whole(X, reset=True))
         none = np.full(self.n_features_in_, np.inf)
         self._columns = Columns(-none, none, self._names())
-        table = _complete(values, self._names())
-        if separable and (table < 0.0).any():
+        table, with_bias = _complete(values, self._names()), bool(self.output_bias)
+        if self.method == "separable" and (table < 0.0).any():
             raise InvalidDataError(
                 "method='separable' needs weights and rows that are not negative, but the table has negative values."
                 " Use method='facets'."
             )
         rounding = _SINGLE if values.dtype in (np.float32, np.float16) else ROUNDING
-        how = (self.n_hidden, self.method, bool(self.output_bias), law_by, rounding, *limits)
-        self._learned = learn_two_layers(table, *how, self._seed(), self._watch)
-        self._solve("report_")
-        return self
+        p, seed = _n_units(table, self.n_hidden, with_bias), self._seed()
+        clock, rng = Clock(max_seconds, self._watch), np.random.default_rng(seed)
+        clock.watch(Step("Finding the space of the rows"))
+        space = find_subspace(table, p, with_bias, rng, rounding)
+        if self.method == "separable":
+            found = decode_separably(table, space)
+        else:
+            found = find_units(table, space, with_bias, n_inputs, True, rng, clock)
+        _judge(found, n_inputs)
+        layer, outliers, report = found.layer, ~found.genuine, replace(found.report, ended=found.ended)
+        hidden = layer.hidden(table[found.genuine])
+        if found.inner is None:
+            return TwoLayers(layer, report, outliers, hidden_law(hidden, layer.threshold, law_by, seed, self._watch))
+        if report.noise <= _ROUNDED * float(np.sqrt((table**2).mean())):
+            check_explained(found.inner, hidden)
+        inner = standard_layer(found.inner, hidden, seed)
+        warn_of_inputs(inner, inner.inputs(hidden), hidden)
+        return TwoLayers(layer, report, outliers, inner.law, inner if n_inputs is not None else None)
 
     # --- what was learned -------------------------------------------------------------------------
 
@@ -247,10 +282,8 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         found = self.transform(X)
         known = np.isfinite(found).all(axis=1)
         rebuilt, outputs = self.inverse_transform(found[known]), self.column_identifiable_
-        base = (
-            0.0 if self.floor is None else np.broadcast_to(np.asarray(self.floor, dtype=float), outputs.shape)[outputs]
-        )
-        seen = self._table_of(X)[known][:, outputs]
+        learned, seen = self._result(), self._table_of(X)[known][:, outputs]
+        base = learned.layers[0].floor[outputs] if isinstance(learned, Peeled) else 0.0
         return float(np.linalg.norm(seen - rebuilt[:, outputs]) / max(float(np.linalg.norm(seen - base)), 1e-300))
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
@@ -293,6 +326,62 @@ def _complete(values: Any, names: Sequence[str] | None) -> FloatArray:
             " rows out, or the columns."
         )
     return table
+
+
+def _n_units(table: FloatArray, n_hidden: int | str, output_bias: bool) -> int:
+    """How many units to look for; raises where the rows cannot tell so many."""
+    n, d = table.shape
+    largest = float(np.abs(table).max())
+    auto = isinstance(n_hidden, str) and n_hidden == "auto"
+    if largest == 0.0 or ((auto or output_bias) and np.ptp(table, axis=0).max() <= 1e-12 * largest):
+        raise InvalidDataError("The table does not vary: there is nothing to learn.")
+    check_range(table)
+    p = rank_of(table) if auto else n_hidden
+    if isinstance(p, bool) or not isinstance(p, Integral) or p < 1:
+        raise InvalidParameterError(f"n_hidden must be a whole number of 1 or more, or 'auto', got {p!r}.")
+    if p > d:
+        raise InvalidParameterError(
+            f"n_hidden is {p}, but rows have {d} columns: more units than columns cannot be told apart."
+        )
+    if n < ROWS_PER_UNIT * p:
+        raise InvalidDataError(
+            f"{n} rows are too few for {p} hidden units: at least {ROWS_PER_UNIT * p} are needed, and hundreds are"
+            " better."
+        )
+    values = np.linalg.svd(table - table.mean(axis=0) if output_bias else table, compute_uv=False)
+    rank = int(np.count_nonzero(values > _DEPENDENT * max(float(values[0]), 1e-300)))
+    if rank < p:
+        raise InvalidDataError(
+            f"The rows vary in {rank} dimensions, fewer than the {p} hidden units asked for: columns of the output"
+            f" weights are dependent, or units are never on. Ask for n_hidden={rank}."
+        )
+    return int(p)
+
+
+def _judge(found: FoundLayer, n_inputs: int | str | None) -> None:
+    """Refuse a layer of which nothing was found, and say what is not to be relied on in another one."""
+    report = found.report
+    if found.ended is not None:
+        ended_early(found)
+        return
+    if report.method == "widening":
+        if not report.converged:
+            raise InvalidDataError(why_missing(found, n_inputs or "auto"))
+        warn_of(found)
+        return
+    if report.units_found == 0:
+        raise InvalidDataError(
+            f"None of {report.n_hidden} hidden units was found: no facet of the rows holds more of them than chance"
+            " explains. Perhaps no unit is ever off, the number of units is wrong, there is an output bias"
+            " (output_bias=True), or too much noise; with as many units as columns noise is not allowed for."
+        )
+    warn_of(found)
+    if report.thin and report.n_rows < _ROWS_PER_THIN_UNIT * report.n_hidden:
+        warn(
+            f"There are fewer inputs than {report.n_hidden} hidden units. Planes can then hold many rows by"
+            f" coincidence, and {report.n_rows:,} rows may be too few to tell: perhaps these are not the units.",
+            DoubtfulUnitsWarning,
+        )
 
 
 def peel(
@@ -342,7 +431,7 @@ def peel(
             f"widths must be a list with one number per layer, such as [8], got {widths!r}.", parameter="widths"
         )
     plan, law_by = [checked_width("Every width", width) for width in widths], method_named(hidden_method)
-    limits = checked_inputs(n_inputs), checked_seconds(max_seconds)
+    limits = checked_limits(n_inputs, max_seconds)
     rows = read(X, smallest=2, whole=unwatched)
     check_cell_limits(rows, False, floor_tolerance, InvalidDataError)
     columns = learn_columns(rows, floor, None, floor_tolerance, unwatched, who="peel")
@@ -360,14 +449,10 @@ def checked_width(name: str, width: int | str) -> int | str:
     raise InvalidParameterError(f"{name} must be a whole number of 1 or more, or 'auto', got {width!r}.")
 
 
-def checked_inputs(n_inputs: int | str | None) -> int | str | None:
-    """A number of inputs, "auto", or None for no fewer than units."""
-    return None if n_inputs is None else checked_width("n_inputs", n_inputs)
-
-
-def checked_seconds(max_seconds: float | None) -> float | None:
-    """A positive number of seconds, or None for no bound."""
-    if max_seconds is None:
-        return None
-    check_positive("max_seconds", max_seconds)
-    return float(max_seconds)
+def checked_limits(n_inputs: int | str | None, max_seconds: float | None) -> tuple[int | str | None, float | None]:
+    """A number of inputs, "auto", or None for no fewer than units; a number of seconds, or None for no bound."""
+    if n_inputs is not None:
+        n_inputs = checked_width("n_inputs", n_inputs)
+    if max_seconds is not None:
+        check_positive("max_seconds", max_seconds)
+    return n_inputs, None if max_seconds is None else float(max_seconds)

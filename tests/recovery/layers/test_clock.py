@@ -1,11 +1,12 @@
 """A clock tells, ends a search in time, and keeps to its beginning."""
 
 import time
+from dataclasses import replace
 
 import pytest
 
-from unrelu.contracts import Step, unwatched
-from unrelu.recovery.layers.facets import Clock, TimeIsUp, as_stage
+from unrelu.contracts import Step
+from unrelu.recovery.layers.facets import Clock, TimeIsUp
 
 
 def test_without_seconds_it_never_ends():
@@ -31,15 +32,14 @@ def test_the_first_step_after_the_seconds_is_told_and_ends():
 def test_stages_share_the_time():
     clock = Clock(0.05)
     time.sleep(0.06)
-    assert clock.staged("Later").is_up
+    assert replace(clock, stage="Later").is_up
 
 
 def test_a_stage_renames_steps_and_hides_their_states():
     heard = []
-    Clock(watch=heard.append).staged("Layer 1")(Step("Looking", 1, 2, "half", object()))
+    Clock(watch=heard.append, stage="Layer 1")(Step("Looking", 1, 2, "half", object()))
     [step] = heard
     assert (step.stage, step.done, step.total, step.words, step.state) == ("Layer 1", 1, 2, "half", None)
-    assert as_stage("Layer 1", unwatched) is unwatched
 
 
 @pytest.mark.parametrize(

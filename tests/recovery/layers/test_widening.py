@@ -8,7 +8,7 @@ import pytest
 from tests.references import generators as reference
 from unrelu.recovery.layers.decoding import cloud_of, find_subspace
 from unrelu.recovery.layers.facets import Clock, Facet, counted
-from unrelu.recovery.layers.two_layers import why_missing
+from unrelu.recovery.layers.units import why_missing
 from unrelu.recovery.layers.widening import Search, decode_widening
 
 

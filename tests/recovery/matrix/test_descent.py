@@ -11,7 +11,7 @@ import scipy.sparse
 from tests.references import matrix as reference
 from unrelu.recovery.matrix import factors as cells_module
 from unrelu.recovery.matrix.descent import CensoredALS, Task, free_parameters, noise_left, own_start, prior_ridge
-from unrelu.recovery.matrix.factors import Cells, Factors, column_norms, singular_start, tiles
+from unrelu.recovery.matrix.factors import Cells, Factors, singular_start, sizes_of, tiles
 from unrelu.recovery.matrix.newton import Descent
 
 
@@ -161,7 +161,7 @@ def test_tiles_and_storage_do_not_matter(monkeypatch, noise):
 
 def test_column_norms_leave_out_what_is_missing():
     X = np.array([[3.0, np.nan], [4.0, 2.0]])
-    np.testing.assert_array_equal(column_norms(Cells(X)), [5.0, 2.0])
+    np.testing.assert_array_equal(sizes_of(Cells(X))[0], [5.0, 2.0])
 
 
 def test_without_a_bias():

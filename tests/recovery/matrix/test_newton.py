@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import unrelu
 from tests.references import matrix as reference
+from unrelu.kernels.floor_cells import solve_grams
 from unrelu.recovery.matrix import factors as cells_module
 from unrelu.recovery.matrix.factors import Cells, Factors, tiles
 from unrelu.recovery.matrix.newton import Descent
@@ -107,7 +108,9 @@ def test_columns_that_would_lose_by_their_step_step_back(seed, sigma):
     factors = Factors(factors.latent * 0.01, factors.loadings, factors.bias)
     descent = Descent(Cells(X), sigma or 0.0)
     state = descent.alternate(descent.start(factors))
-    full = state.factors.with_extended(state.factors.extended + descent._column_step(state))
+    step = descent._column_gradient(state)
+    solve_grams(descent._column_factor(state), step)
+    full = state.factors.with_extended(state.factors.extended + step)
     rows_after = descent._row_step(full, slice(0, 25))[0]
     assert descent.start(replace(full, latent=rows_after)).objective > 2.0 * state.objective
     after = descent.alternate(state)

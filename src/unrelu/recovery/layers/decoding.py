@@ -18,7 +18,7 @@ scale, and the extreme ones among rows scaled to sum 1. Successive projection (A
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -114,8 +114,7 @@ def _inside(X: FloatArray, center: FloatArray, basis: FloatArray, least: float) 
     free = X.shape[1] - basis.shape[1]
     distance = _distances(X, center, basis)
     scale = max(float(np.sqrt(np.median(distance**2) / chi2.ppf(0.5, free))), least)
-    inside: BoolArray = distance <= scale * float(np.sqrt(chi2.isf(_RARE / len(X), free)))
-    return inside
+    return distance <= scale * float(np.sqrt(chi2.isf(_RARE / len(X), free)))
 
 
 def _trimmed(
@@ -193,24 +192,20 @@ class OutputLayer:
     @property
     def threshold(self) -> FloatArray:
         """Below it a unit is off, for all that noise allows to say."""
-        threshold: FloatArray = _OFF * self.noise
-        return threshold
+        return _OFF * self.noise
 
     def heights(self, X: FloatArray) -> FloatArray:
         """Of rows above the facets; those of genuine rows are units and noise."""
-        heights: FloatArray = X @ self.encoder.T + self.offset
-        return heights
+        return X @ self.encoder.T + self.offset
 
     def hidden(self, X: FloatArray) -> FloatArray:
         """Hidden units of rows, 0 where a unit is off."""
         heights = self.heights(X)
-        units: FloatArray = np.where(heights > self.threshold, heights, 0.0)
-        return units
+        return np.where(heights > self.threshold, heights, 0.0)
 
     def output(self, hidden: FloatArray) -> FloatArray:
         """Rows of hidden units."""
-        rows: FloatArray = hidden @ self.weights.T + self.bias
-        return rows
+        return hidden @ self.weights.T + self.bias
 
 
 @dataclass(frozen=True)
@@ -300,21 +295,29 @@ def assembled(
     layer = OutputLayer(weights, layer.bias, layer.encoder[order], layer.offset[order], layer.noise[order])
     genuine = space.genuine & ~(layer.heights(X) < -_BELOW * layer.noise).any(axis=1)
     doubtful = tuple(i for i, unit in enumerate(order) if facets[unit].misfit > misfit)
-    report = _report_of(X[genuine], layer, method, space.noise)
-    outliers = int(np.count_nonzero(~genuine))
-    report = replace(report, n_rows=len(X), n_outlier_rows=outliers, doubtful_units=doubtful, thin=thin, starts=starts)
-    return FoundLayer(layer, report, genuine), order
+    return _described(X, genuine, layer, method, space.noise, doubtful, thin, starts), order
 
 
-def _report_of(X: FloatArray, layer: OutputLayer, method: str, noise: float) -> LayerReport:
-    """What there is to say of a layer that describes all these rows."""
-    hidden, (d, p) = layer.hidden(X), layer.weights.shape
-    residual = math.nan
-    if hidden.shape[1] == p:  # the root mean square of what the layer leaves of rows, relative to theirs
-        size = float(np.sqrt((X**2).mean())) if X.size else 0.0
-        residual = float(np.sqrt(((X - layer.output(hidden)) ** 2).mean())) / size if size > 0.0 else 0.0
-    off = tuple(int(count) for count in (hidden == 0.0).sum(axis=0))
-    return LayerReport(method, len(X), d, p, hidden.shape[1], off, float(noise), residual, 0, (), False, 0)
+def _described(
+    X: FloatArray,
+    genuine: BoolArray,
+    layer: OutputLayer,
+    method: str,
+    noise: float,
+    doubtful: tuple[int, ...] = (),
+    thin: bool = False,
+    starts: int = 0,
+) -> FoundLayer:
+    """A layer with what there is to say of it; it describes the ``genuine`` rows."""
+    rows, (d, p), residual = X[genuine], layer.weights.shape, math.nan
+    hidden = layer.hidden(rows)
+    found, off = hidden.shape[1], tuple((hidden == 0.0).sum(axis=0).tolist())
+    if found == p:  # the root mean square of what the layer leaves of rows, relative to theirs
+        size = float(np.sqrt((rows**2).mean())) if rows.size else 0.0
+        residual = float(np.sqrt(((rows - layer.output(hidden)) ** 2).mean())) / size if size > 0.0 else 0.0
+    lost = int(np.count_nonzero(~genuine))
+    report = LayerReport(method, len(X), d, p, found, off, float(noise), residual, lost, doubtful, thin, starts)
+    return FoundLayer(layer, report, genuine)
 
 
 def _layer_of(facets: list[Facet], space: Subspace) -> OutputLayer:
@@ -358,7 +361,7 @@ def decode_separably(X: FloatArray, space: Subspace) -> FoundLayer:
     encoder = np.linalg.pinv(weights)
     noise = space.noise * np.linalg.norm(encoder, axis=1)
     layer = OutputLayer(weights, np.zeros(X.shape[1]), encoder, np.zeros(p), noise)
-    return FoundLayer(layer, _report_of(X, layer, "separable", space.noise), np.ones(len(X), dtype=bool))
+    return _described(X, np.ones(len(X), dtype=bool), layer, "separable", space.noise)
 
 
 def pure_rows(X: FloatArray, p: int) -> list[int]:

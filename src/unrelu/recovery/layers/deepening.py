@@ -517,11 +517,9 @@ def rank_of(rows: FloatArray) -> int:
 
 def _range(rows: FloatArray) -> FloatArray:
     left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
-    basis: FloatArray = left[:, sizes > _RANK * sizes[0]]
-    return basis
+    return left[:, sizes > _RANK * sizes[0]]
 
 
 def _null_space(rows: FloatArray) -> FloatArray:
     _, sizes, turn = np.linalg.svd(rows, full_matrices=len(rows) < rows.shape[1])
-    null: FloatArray = turn[np.count_nonzero(sizes > 1e-8 * sizes[0]) :].T
-    return null
+    return turn[np.count_nonzero(sizes > 1e-8 * sizes[0]) :].T

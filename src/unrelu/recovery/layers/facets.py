@@ -27,7 +27,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -78,29 +78,22 @@ class TimeIsUp(Exception):
     """The seconds of a :class:`Clock` are over."""
 
 
-def as_stage(stage: str, watch: Watch) -> Watch:
-    """Tells ``watch`` of other work's steps as steps of ``stage``; its states mean nothing outside."""
-    if watch is unwatched:
-        return unwatched
-    return lambda step: watch(replace(step, stage=stage, state=None))
-
-
 @dataclass(frozen=True)
 class Clock:
-    """Tells ``watch`` of every step, and raises :class:`TimeIsUp` at the first one after ``seconds``."""
+    """Tells ``watch`` of every step, and raises :class:`TimeIsUp` at the first one after ``seconds``.
+
+    Steps of other work are told of as those of ``stage``, where given; their states mean nothing outside.
+    """
 
     seconds: float | None = None
     watch: Watch = unwatched
+    stage: str | None = None
     started: float = field(default_factory=time.monotonic)
 
     def __call__(self, step: Step) -> None:
-        self.watch(step)
+        self.watch(step if self.stage is None else replace(step, stage=self.stage, state=None))
         if self.is_up:
             raise TimeIsUp(step.stage)
-
-    def staged(self, stage: str) -> Clock:
-        """The same clock for the steps of ``stage``."""
-        return replace(self, watch=as_stage(stage, self.watch))
 
     @property
     def is_up(self) -> bool:
@@ -146,8 +139,7 @@ class Facet:
 
     def height(self, points: FloatArray) -> FloatArray:
         """u'y + o of every point."""
-        heights: FloatArray = points @ self.normal + self.offset
-        return heights
+        return points @ self.normal + self.offset
 
 
 @dataclass(frozen=True)
@@ -168,8 +160,7 @@ class Cloud:
 
     @cached_property
     def mean(self) -> FloatArray:
-        mean: FloatArray = self.points.mean(axis=0) if self.lifted else np.zeros(self.points.shape[1])
-        return mean
+        return self.points.mean(axis=0) if self.lifted else np.zeros(self.points.shape[1])
 
     @cached_property
     def root(self) -> FloatArray:
@@ -298,8 +289,7 @@ def _complement(normal: FloatArray) -> FloatArray:
     v = normal.copy()
     v[pivot] += np.sign(normal[pivot])
     reflection = np.eye(len(normal)) - 2.0 / (v @ v) * np.outer(v, v)
-    others: FloatArray = np.delete(reflection, pivot, axis=1)
-    return others
+    return np.delete(reflection, pivot, axis=1)
 
 
 def pencil(facet: Facet, points: FloatArray, lifted: bool, wary: bool = False) -> tuple[Facet, Facet] | None:
@@ -374,13 +364,10 @@ def find_facets(
     of its starts are used.
     """
 
-    def tell() -> None:
-        number = min(len(found), count)
-        watch(Step("Finding units", number, count, f"{number} of {count} units found"))
-
     if cloud.points.shape[1] == 1:
-        found = [end for end in [_end_of_line(cloud)] if end.on + cloud.off >= _FEW]
-        tell()
+        end = _end_of_line(cloud)
+        found = [end] if end.on + cloud.off >= _FEW else []
+        watch(Step("Finding units", len(found), count, f"{len(found)} of {count} units found"))
         return found, 0
     found, starts, since, limit = [], 0, 0, _STARTS * max(count, 10)
     genuine = np.ones(len(cloud.points), dtype=bool)
@@ -397,13 +384,14 @@ def find_facets(
             found = _extreme(found, search.cloud, certain=bool(genuine.all()))
             # Points that lie below a facet by more than noise explains.
             lowest = np.array([-_LOW * facet.noise for facet in found])
-            below: BoolArray = genuine & (_heights(found, cloud.points) < lowest).any(axis=1)
+            below: BoolArray = genuine & (heights_above(found, cloud.points) < lowest).any(axis=1)
             if level > 0.0 and below.any():
                 genuine = genuine & ~below
                 search = _Search(replace(cloud, points=cloud.points[genuine]), count, rng)
                 found, since = [], 0
+            number = min(len(found), count)
             try:
-                tell()
+                watch(Step("Finding units", number, count, f"{number} of {count} units found"))
             except TimeIsUp:
                 break
             if len(found) >= count and (since >= _PATIENCE * limit or not any(each.doubtful for each in found)):
@@ -453,7 +441,7 @@ class _Search:
         rows = self._rng.choice(len(self._rows), _TARGETS)
         chosen = rows[0]
         if found and number % 4:  # much of what the facets found do not explain, against the highest unit found
-            heights = np.maximum(_heights(found, self._points), 0.0)
+            heights = np.maximum(heights_above(found, self._points), 0.0)
             known = np.column_stack([heights, np.ones(len(heights))]) if self.cloud.lifted else heights
             left = self._points - known @ np.linalg.lstsq(known, self._points)[0]
             amount = np.linalg.norm(left, axis=1)
@@ -521,7 +509,7 @@ def _admit(facet: Facet, found: list[Facet], cloud: Cloud, allowed: float) -> No
     if facet.below > max(allowed * len(cloud.points), _STRAY) or _CLEAN * facet.below > facet.on:
         return
     ranked = sorted([*found, facet], key=lambda entry: (entry.doubtful, -entry.on))
-    heights = _heights(ranked, cloud.points)
+    heights = heights_above(ranked, cloud.points)
     if cloud.lifted:
         heights = heights - heights.mean(axis=0)
     sizes = np.sqrt((heights**2).mean(axis=0))
@@ -536,7 +524,7 @@ def _extreme(found: list[Facet], cloud: Cloud, certain: bool) -> list[Facet]:
 
     A row to the contrary is proof where rows are ``certain``; a few outliers are not.
     """
-    heights = _heights(found, cloud.points)
+    heights = heights_above(found, cloud.points)
     off, on = heights < _NEAR_IT * cloud.noise, heights > _FAR_FROM_IT * cloud.noise
     apart = off.astype(float).T @ on.astype(float)  # rows where one is off and another on
     needed = 1.0 if certain else np.maximum(_FEW, _SHARE * on.sum(axis=0))
@@ -544,7 +532,7 @@ def _extreme(found: list[Facet], cloud: Cloud, certain: bool) -> list[Facet]:
     return [entry for entry, is_sum in zip(found, sums.any(axis=1), strict=True) if not is_sum]
 
 
-def _heights(found: list[Facet], points: FloatArray) -> FloatArray:
+def heights_above(found: Sequence[Facet], points: FloatArray) -> FloatArray:
     """Of points above facets, n x m."""
     columns = [facet.height(points) for facet in found]
     return np.stack(columns, axis=1) if columns else np.zeros((len(points), 0))

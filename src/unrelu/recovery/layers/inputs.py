@@ -62,8 +62,7 @@ class InnerLayer:
 
     def units(self, inputs: FloatArray) -> FloatArray:
         """ReLU(A z + b) of rows z."""
-        hidden: FloatArray = np.maximum(inputs @ self.weights.T + self.bias, 0.0)
-        return hidden
+        return np.maximum(inputs @ self.weights.T + self.bias, 0.0)
 
     def sample(self, n_samples: int, random_state: RandomState) -> FloatArray:
         """Rows of units whose inputs are drawn."""
@@ -75,8 +74,7 @@ class InnerLayer:
     def inputs(self, hidden: FloatArray) -> FloatArray:
         """z of rows of units, NaN where they do not determine it."""
         z, amplified = inputs_of(hidden, self.weights, self.bias)
-        known: FloatArray = np.where(np.isfinite(amplified)[:, None], z, np.nan)
-        return known
+        return np.where(np.isfinite(amplified)[:, None], z, np.nan)
 
     def left_of(self, hidden: FloatArray) -> tuple[float, int]:
         """What the inputs of rows of units leave of them, relative, and how many rows determine their inputs."""

@@ -108,13 +108,11 @@ class PeeledLayer:
             told = f"Other hidden units explain {row_labels(numbers)} about equally well."
             warn(told, AmbiguousOptimumWarning, rows=numbers)
         errors = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2))
-        units: FloatArray = np.where(found.latent <= _UNSURE * errors, 0.0, found.latent)
-        return units
+        return np.where(found.latent <= _UNSURE * errors, 0.0, found.latent)
 
     def output(self, hidden: FloatArray) -> FloatArray:
         """max(A h + b, floor) of rows of hidden units."""
-        rows: FloatArray = np.maximum(hidden @ self.weights.T + self.bias, self.floor)
-        return rows
+        return np.maximum(hidden @ self.weights.T + self.bias, self.floor)
 
 
 @dataclass(frozen=True)

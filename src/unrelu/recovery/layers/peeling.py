@@ -31,7 +31,7 @@ from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, Subspace
 from unrelu.recovery.layers.facets import Clock, TimeIsUp
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, inputs_of, standard_layer
 from unrelu.recovery.layers.peeled import Peeled, PeeledLayer, heights_of
-from unrelu.recovery.layers.two_layers import (
+from unrelu.recovery.layers.units import (
     ROWS_PER_UNIT,
     check_explained,
     check_range,
@@ -104,8 +104,9 @@ def peel_layers(
     threshold = np.zeros(heights.shape[1])
     for depth, width in enumerate(widths, start=1):
         where, innermost, above = f"Layer {depth}: ", depth == len(widths), peeled.hidden
-        undone, space = _unrectified(peeled, width, deep, rounding, seed, clock.staged(f"{where}undoing the rectifier"))
-        told = clock.staged(f"{where}finding units")
+        told = replace(clock, stage=f"{where}undoing the rectifier")
+        undone, space = _unrectified(peeled, width, deep, rounding, seed, told)
+        told = replace(clock, stage=f"{where}finding units")
         if deep:
             from unrelu.recovery.layers.deepening import decode_deepening  # only such networks need it
 
@@ -166,7 +167,8 @@ def _unrectified(
                 f"{len(rows):,} of {len(X):,} rows have enough outputs above the floor to determine {p} hidden units;"
                 f" {ROWS_PER_UNIT * p} such rows are needed. Lower the width, or add rows."
             )
-        check_dimensions(rows, p)
+        if (rank := dimensions_of(rows)) < p:
+            raise _too_few(rank, p)
         if deep and report.residual > _DEEP_RESIDUAL:
             raise InvalidDataError(
                 f"the rectifier could be undone only up to a relative residual of {report.residual:.1g}. Networks of"
@@ -424,30 +426,28 @@ def undo_rectifier(
     return Unrectified(T, known, determined, _amplified(X[:, known], fit.factors.loadings[known]), fit.report)
 
 
-def check_dimensions(T: FloatArray, width: int) -> None:
-    """Refuse rows without a rectifier that vary in fewer dimensions than there are to be units."""
-    rank = _dimensions(T)
-    if rank < width:
-        raise InvalidDataError(
-            f"what is behind the outputs varies in {rank} dimensions, fewer than the {width} hidden units asked for."
-            " Columns of its weights are dependent, or units are never on: lower the width."
-        )
-
-
-def _dimensions(T: FloatArray) -> int:
+def dimensions_of(T: FloatArray) -> int:
+    """In how many dimensions rows without a rectifier vary."""
     return int(np.linalg.matrix_rank(T - T.mean(axis=0), tol=_LEVEL * np.abs(T).max(initial=0.0)))
+
+
+def _too_few(rank: int, width: int) -> InvalidDataError:
+    return InvalidDataError(
+        f"what is behind the outputs varies in {rank} dimensions, fewer than the {width} hidden units asked for."
+        " Columns of its weights are dependent, or units are never on: lower the width."
+    )
 
 
 def _check_some(first: MatrixFit, width: int, X: FloatArray, outputs: BoolArray, seed: int, watch: Watch) -> None:
     """The same where some rows do, if so many dimensions explain all rows: with too many it takes minutes to tell."""
     sure = first.conditions
     T = first.factors.matrix()[np.ix_(sure.row_identifiable, sure.column_identifiable)]
-    rank = _dimensions(T)
+    rank = dimensions_of(T)
     if 0 < rank < width:
         fewer = undo_rectifier(X, rank, seed, watch)
         explained = min(fewer.determined.mean(), fewer.outputs[outputs].mean())
         if fewer.report.residual <= ROUNDED and explained > _MOST:
-            check_dimensions(T, width)
+            raise _too_few(rank, width)
 
 
 def _amplified(table: FloatArray, loadings: FloatArray) -> FloatArray:

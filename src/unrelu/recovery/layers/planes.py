@@ -39,7 +39,7 @@ from scipy.optimize import linprog
 
 from unrelu.contracts import FloatArray
 from unrelu.passes.engine import map_in_threads, one_blas_thread
-from unrelu.recovery.layers.facets import Cloud, Facet, counted, most_likely, nearest_facet
+from unrelu.recovery.layers.facets import Cloud, Facet, counted, heights_above, most_likely, nearest_facet
 
 _SEARCHED = 40  # rows a unit that a search uses
 _LEVERAGE = 4  # of these, rows a dimension that reach farthest
@@ -81,7 +81,7 @@ class PlaneSearch:
         """New planes, from so many starts; they may be the same one."""
         left = self._rows  # (I - P_K) S
         if known:
-            heights = np.stack([np.maximum(facet.height(self._points), 0.0) for facet in known], axis=1)
+            heights = np.maximum(heights_above(known, self._points), 0.0)
             basis = np.linalg.qr(heights / np.sqrt((heights**2).mean(axis=0)))[0]
             left = left - basis @ (basis.T @ left)
         norm = left.T @ left / len(left)

@@ -19,7 +19,7 @@ import numpy as np
 from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
 from unrelu.passes.engine import one_blas_thread
 from unrelu.recovery.layers.decoding import FoundLayer, Subspace, assembled, cloud_of
-from unrelu.recovery.layers.facets import MISFIT, Clock, Cloud, Facet, counted, misfit
+from unrelu.recovery.layers.facets import MISFIT, Clock, Cloud, Facet, counted, heights_above, misfit
 from unrelu.recovery.layers.inputs import (
     UNEXPLAINED,
     InnerLayer,
@@ -146,10 +146,9 @@ class Search:
 
     def _heights(self, found: list[Facet], points: FloatArray | None = None) -> FloatArray:
         """Units of rows, 0 where they are off."""
-        points = self.cloud.points if points is None else points
-        columns = [facet.height(points) for facet in found]
-        units = [np.where(each > _OFF * facet.noise, each, 0.0) for facet, each in zip(found, columns, strict=True)]
-        return np.stack(units, axis=1) if units else np.zeros((len(points), 0))
+        heights = heights_above(found, self.cloud.points if points is None else points)
+        off = _OFF * np.array([facet.noise for facet in found])
+        return np.where(heights > off, heights, 0.0)
 
     # --- inputs -----------------------------------------------------------------------------------
 

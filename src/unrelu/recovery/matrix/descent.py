@@ -20,7 +20,7 @@ import numpy as np
 from unrelu.contracts import FloatArray, Step, Watch, unwatched
 from unrelu.errors import InvalidParameterError
 from unrelu.passes.engine import one_blas_thread
-from unrelu.recovery.matrix.factors import Cells, Factors, column_norms, observed, singular_start
+from unrelu.recovery.matrix.factors import Cells, Factors, singular_start, sizes_of
 from unrelu.recovery.matrix.newton import Descent, State
 from unrelu.validation import check_choice
 
@@ -152,7 +152,8 @@ class TobitEM:
         quiet = replace(task, max_iterations=min(_QUIET_ROUNDS, task.max_iterations), watch=unwatched)
         factors = (task.start if task.start is not None else descend(quiet).factors).balanced()
         with one_blas_thread():
-            scale, seen = float(np.linalg.norm(column_norms(task.cells))) or 1.0, observed(task.cells)
+            sizes, seen = sizes_of(task.cells)
+            scale = float(np.linalg.norm(sizes)) or 1.0
             least = _LEAST_NOISE * scale / math.sqrt(seen)
             state = Descent(task.cells).start(factors)
             noise, done, residual = max(math.sqrt(state.squares / state.weight), least), False, math.inf
@@ -260,7 +261,7 @@ def _descent(task: Task, descent: Descent, start: Factors, own: Factors | None =
     cells determine would fit their noise and predict wild values; so once the descent slows down short of an exact
     fit, F gets the penalty of :func:`prior_ridge` for the noise seen, again until that noise no longer changes.
     """
-    sizes = column_norms(task.cells)
+    sizes, _ = sizes_of(task.cells)
     scale = float(np.linalg.norm(sizes)) or 1.0
     state = descent.start(start)
     steps = steps_from(state, descent)

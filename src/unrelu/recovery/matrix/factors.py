@@ -14,7 +14,6 @@ from functools import cached_property
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
-import scipy.sparse
 from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, FloatArray
@@ -53,14 +52,10 @@ class Cells:
     def shape(self) -> tuple[int, int]:
         return self.values.shape[0], self.values.shape[1]
 
-    @property
-    def is_sparse(self) -> bool:
-        return scipy.sparse.issparse(self.values)
-
     def rows(self, start: int, stop: int) -> FloatArray:
         """Rows ``start`` to ``stop`` as a dense array, which the caller does not write to."""
         part = self.values[start:stop]
-        dense: FloatArray = part.toarray() if self.is_sparse else part
+        dense: FloatArray = part.toarray() if hasattr(part, "toarray") else part
         return dense if self.held_out is None else np.where(self.hidden(start, stop), np.nan, dense)
 
     def hidden(self, start: int, stop: int) -> BoolArray:
@@ -68,12 +63,11 @@ class Cells:
         share, seed = (0.0, 0) if self.held_out is None else self.held_out
         width = self.shape[1]
         keys = row_keys(seed, np.arange(start * width, stop * width)).reshape(stop - start, width)
-        chosen: BoolArray = keys < np.uint64(share * float(2**63)) * np.uint64(2)
-        return chosen
+        return keys < np.uint64(share * float(2**63)) * np.uint64(2)
 
     def part(self, rows: BoolArray, columns: BoolArray) -> Cells:
         """The table of the rows and columns marked True."""
-        if self.is_sparse and self.held_out is None:
+        if hasattr(self.values, "toarray") and self.held_out is None:
             return Cells(self.values[np.flatnonzero(rows)][:, np.flatnonzero(columns)])
         return Cells(self.rows(0, self.shape[0])[np.ix_(rows, columns)])
 
@@ -97,16 +91,14 @@ def tile_by_tile(cells: Cells, work: Callable[[FloatArray, slice], U]) -> list[U
     return map_in_threads(lambda rows: work(cells.rows(rows.start, rows.stop), rows), tiles(cells.shape))
 
 
-def observed(cells: Cells) -> float:
-    """Number of cells that are not missing."""
-    return sum(tile_by_tile(cells, lambda values, _: float(np.count_nonzero(~np.isnan(values)))))
+def sizes_of(cells: Cells) -> tuple[FloatArray, float]:
+    """|X_j| of every column, and the number of cells that are not missing."""
 
+    def at(values: FloatArray, _: slice) -> tuple[FloatArray, float]:
+        return np.nansum(values * values, axis=0), float(np.count_nonzero(~np.isnan(values)))
 
-def column_norms(cells: Cells) -> FloatArray:
-    """|X_j| of every column."""
-    squares = tile_by_tile(cells, lambda values, _: np.nansum(values * values, axis=0))
-    norms: FloatArray = np.sqrt(np.add.reduce(squares))
-    return norms
+    squares, seen = zip(*tile_by_tile(cells, at), strict=True)
+    return np.sqrt(np.add.reduce(squares)), sum(seen)
 
 
 def check_stored(table: Any, tolerance: float) -> None:
@@ -349,10 +341,6 @@ def conditions(cells: Cells, factors: Factors, columns: BoolArray | None = None)
     determine. Components that are zero, where there are more than T needs, are left out.
     """
 
-    def unit_size(vectors: FloatArray) -> FloatArray:
-        scale = np.sqrt((vectors**2).mean(axis=0))
-        return vectors / np.where(scale > 0.0, scale, 1.0)
-
     def condition(packed: FloatArray, width: int) -> FloatArray:
         """Square root of the ratio of the extreme eigenvalues of each packed Gram."""
         if width == 0:
@@ -365,7 +353,11 @@ def conditions(cells: Cells, factors: Factors, columns: BoolArray | None = None)
         return ratio
 
     used = effective_components(factors)
-    latent, loadings = unit_size(factors.latent[:, used]), unit_size(factors.loadings[:, used])
+    sides = []
+    for vectors in (factors.latent[:, used], factors.loadings[:, used]):
+        scale = np.sqrt((vectors**2).mean(axis=0))
+        sides.append(vectors / np.where(scale > 0.0, scale, 1.0))
+    latent, loadings = sides
     if columns is not None:
         loadings = np.where(columns[:, None], loadings, 0.0)
     products, width = packed_products(loadings), int(used.sum())
@@ -406,8 +398,7 @@ def standard_errors(cells: Cells, factors: Factors, noise: float) -> StandardErr
         """Packed inverses, off-diagonal entries twice: a product with v v' packed is the quadratic form in v."""
         inverse = np.linalg.pinv(unpacked(packed, width), rcond=_SINGULAR, hermitian=True)
         first, second = np.triu_indices(width)
-        doubled: FloatArray = inverse[:, first, second] * np.where(first == second, 1.0, 2.0)
-        return doubled
+        return inverse[:, first, second] * np.where(first == second, 1.0, 2.0)
 
     def deviations(packed: FloatArray, width: int) -> FloatArray:
         """Square roots of the diagonals of sigma^2 times the inverses; inf where a matrix is singular."""
@@ -415,8 +406,7 @@ def standard_errors(cells: Cells, factors: Factors, noise: float) -> StandardErr
         resolved = eigenvalues[:, :1] > _SINGULAR * eigenvalues[:, -1:]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             variance = noise * noise * ((vectors**2) / eigenvalues[:, None, :]).sum(axis=2)
-        deviation: FloatArray = np.sqrt(np.where(resolved, variance, np.inf))
-        return deviation
+        return np.sqrt(np.where(resolved, variance, np.inf))
 
     def weights(values: FloatArray, rows: slice) -> tuple[FloatArray, FloatArray]:
         own = factors.extend(factors.latent[rows])
@@ -427,8 +417,7 @@ def standard_errors(cells: Cells, factors: Factors, noise: float) -> StandardErr
 
     def column_gram(values: FloatArray, rows: slice) -> FloatArray:
         weight, products = weights(values, rows)
-        gram: FloatArray = weight.T @ products
-        return gram
+        return weight.T @ products
 
     column_inverse = quadratic_inverse(np.add.reduce(tile_by_tile(cells, column_gram)), width)
 

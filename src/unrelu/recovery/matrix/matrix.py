@@ -38,7 +38,7 @@ from unrelu.recovery.matrix.factors import (
     effective_components,
     find_core,
     in_gauge,
-    observed,
+    sizes_of,
     standard_errors,
     tile_by_tile,
 )
@@ -191,7 +191,8 @@ def recover_matrix(
     """
     (n, d), k, free_bias, method = cells.shape, n_components, gauge != "zero", method or CensoredALS()
     # Squares are summed, some in single precision: in units in which the largest value is neither huge nor tiny.
-    size = max(tile_by_tile(cells, lambda values, _: float(np.nanmax(values, initial=0.0))))
+    stored = cells.values.data if hasattr(cells.values, "toarray") else cells.values
+    size = float(np.nanmax(stored, initial=0.0))
     unit = 1.0 if size == 0.0 or 1.0 / _USUAL < size < _USUAL else 2.0 ** round(math.log2(size))
     table = cells if unit == 1.0 else cells.scaled(1.0 / unit)
     task = Task(table, 1, free_bias, tolerance, max_iterations, None, watch, unit)
@@ -210,15 +211,23 @@ def recover_matrix(
         shapes = start.latent.shape, start.loadings.shape, start.bias is not None
         fits = shapes == ((n, k), (d, k), free_bias)
         start, fewer = (start.scaled(1.0 / unit), None) if fits else (None, fewer)
-    watch = task.watched_through(lambda factors: factors.scaled(unit))
-    fit = fit_task(replace(task, n_components=int(k), start=start, fewer=fewer, watch=watch), method, gauge)
-    noise, stderr = fit.report.noise, fit.errors
-    if stderr is not None:
-        bias = None if stderr.bias is None else stderr.bias * unit
-        stderr = replace(stderr, loadings=stderr.loadings * unit, bias=bias)
-    report = replace(fit.report, noise=None if noise is None else noise * unit, component_errors=errors)
+    task = replace(task, n_components=int(k), start=start, fewer=fewer)
+    if unit != 1.0:
+        task = replace(task, watch=task.watched_through(lambda factors: factors.scaled(unit)))
+    fit = fit_task(task, method, gauge)
+    fit = replace(fit, report=replace(fit.report, component_errors=errors))
+    return fit if unit == 1.0 else _in_unit(fit, unit)
+
+
+def _in_unit(fit: MatrixFit, unit: float) -> MatrixFit:
+    """The fit of a table whose values are so many times as large."""
+    noise, errors = fit.report.noise, fit.errors
+    if errors is not None:
+        bias = None if errors.bias is None else errors.bias * unit
+        errors = replace(errors, loadings=errors.loadings * unit, bias=bias)
+    report = replace(fit.report, noise=None if noise is None else noise * unit)
     filling = replace(fit.filling, unit=unit)
-    return replace(fit, factors=fit.factors.scaled(unit), report=report, filling=filling, errors=stderr)
+    return replace(fit, factors=fit.factors.scaled(unit), report=report, filling=filling, errors=errors)
 
 
 def warn_of(fit: MatrixFit, names: Sequence[str] | None) -> None:
@@ -260,8 +269,7 @@ def lifted_cells(cells: Cells, factors: Factors) -> NDArray[np.int64]:
         above = (values <= 0.0) & (factors.of(rows, slice(None)).matrix() > 0.0)
         return np.asarray(np.flatnonzero(above) + rows.start * d, dtype=np.int64)
 
-    lifted: NDArray[np.int64] = np.concatenate(tile_by_tile(cells, found))
-    return lifted
+    return np.concatenate(tile_by_tile(cells, found))
 
 
 # --- factors, their number given ------------------------------------------------------------------
@@ -307,7 +315,7 @@ def fit_task(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
         mean: FloatArray = (moved.latent - standard.latent)[0]  # of the core's rows
         whole = whole.shifted(-mean)
         errors = None if recovered.noise is None else standard_errors(cells, whole, recovered.noise)
-        seen = observed(cells)
+        seen = sizes_of(cells)[1]
     report = MatrixReport(
         method=method_name(method),
         gauge=gauge,
@@ -345,7 +353,7 @@ def choose_components(
             " needed."
         )
     table = replace(task.cells, held_out=(_SHARE, seed))
-    shown = table if table.is_sparse else Cells(table.rows(0, n))
+    shown = table if hasattr(table.values, "toarray") else Cells(table.rows(0, n))
 
     def row_losses(factors: Factors | None) -> FloatArray:
         """Per row, the squared errors of ReLU(T) over its held-out cells; of 0 without factors."""

@@ -10,6 +10,7 @@ where it does not; it is taken once alternation slows down, and kept while it lo
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,7 +75,8 @@ class Descent:
     def alternate(self, state: State) -> State:
         """The columns' step from the sums at ``state``, then every row's; columns that lose by it step back."""
         factors, extended = state.factors, state.factors.extended
-        step = self._column_step(state)
+        step = self._column_gradient(state)
+        solve_grams(self._column_factor(state), step)
         share = np.ones(len(extended))
         for _ in range(_HALVINGS):
             moved = factors.with_extended(_in_range(extended + share[:, None] * step))
@@ -143,11 +145,6 @@ class Descent:
         gradient[:, : state.factors.rank] -= self.ridge * state.factors.loadings
         return gradient
 
-    def _column_step(self, state: State) -> FloatArray:
-        step = self._column_gradient(state)
-        solve_grams(self._column_factor(state), step)
-        return step
-
     def _column_factor(self, state: State) -> FloatArray:
         ridge = np.full(state.factors.extended.shape[1], self.ridge)
         ridge[state.factors.rank :] = 0.0
@@ -163,7 +160,7 @@ class Descent:
         self, factors: Factors, jump: tuple[FloatArray, FloatArray] | None = None
     ) -> tuple[State, FloatArray]:
         """The state after a step of every row, and the columns' losses before it."""
-        results = self._by_tile(lambda rows: self._row_step(factors, rows, jump))
+        results = self._by_tile(partial(self._row_step, factors, jump=jump))
         latent = np.concatenate([latent for latent, _, _ in results])
         after = self._state(replace(factors, latent=latent), [sums for _, _, sums in results])
         return after, sum(loss for _, loss, _ in results)
@@ -313,8 +310,7 @@ class _TileFit:
 
     def row_gradient(self) -> FloatArray:
         """Minus the gradient of the objective in each row's latent vector."""
-        gradient: FloatArray = self.residual @ self._factors.loadings - self.row_ridge * self.latent
-        return gradient
+        return self.residual @ self._factors.loadings - self.row_ridge * self.latent
 
     def row_factor(self) -> FloatArray:
         """Factored Grams of the rows: single precision, but double where a row is nearly singular."""

@@ -1,14 +1,10 @@
-"""Two layers: x = A h + a, h = ReLU(W z + b), from rows of x; and what peeled layers share with them.
-
-How many units, the space that the rows vary in, the facets of the rows in it (or units and inputs together, where there
-are fewer inputs than units), which rows they explain, the law of h, and what is known and what not.
-"""
+"""Units of a layer: found by facets, or together with their inputs where these are fewer; their law; and what may be
+wrong with them, in words."""
 
 from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from numbers import Integral
 from typing import Annotated
 
 import numpy as np
@@ -20,7 +16,6 @@ from unrelu.errors import (
     DoubtfulTableWarning,
     DoubtfulUnitsWarning,
     InvalidDataError,
-    InvalidParameterError,
     UnfinishedWarning,
     UnitsNotFoundWarning,
 )
@@ -29,18 +24,10 @@ from unrelu.methods import LEARNING, Auto, Method, OnePass
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
-from unrelu.recovery.layers.decoding import (
-    FoundLayer,
-    LayerReport,
-    OutputLayer,
-    Subspace,
-    decode_by_facets,
-    decode_separably,
-    find_subspace,
-    rank_of,
-)
-from unrelu.recovery.layers.facets import INTERRUPTED, MISFIT, TIME_WAS_UP, Clock, as_stage, misfit
-from unrelu.recovery.layers.inputs import UNEXPLAINED, InnerLayer, standard_layer
+from unrelu.passes.pair_moments import PairMomentsQuestion
+from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, OutputLayer, Subspace, decode_by_facets
+from unrelu.recovery.layers.facets import INTERRUPTED, MISFIT, TIME_WAS_UP, Clock, misfit
+from unrelu.recovery.layers.inputs import UNEXPLAINED, InnerLayer
 from unrelu.recovery.layers.peeled import Peeled
 from unrelu.recovery.layers.widening import decode_widening
 from unrelu.tables import ArraySamples
@@ -49,9 +36,6 @@ from unrelu.validation import listed, warn
 ROWS_PER_UNIT = 6  # a facet needs three times as many rows as there are units, and about half of the rows are on it
 
 _RANGE = 1e100  # of values whose squares and products are safe
-_DEPENDENT = 1e-10  # of the largest singular value
-_ROWS_PER_THIN_UNIT = 150
-_ROUNDED = 1e-6  # of the rows' root mean square: less noise than that is rounding
 _MANY_OUTLIERS = 0.15  # share of the rows from where on outliers are no longer a few
 _MANY = 0.05  # share of the rows without inputs from where on their law is a guess
 _STRANGE = 1.5 * MISFIT  # of a unit's law, among as many units as a network has
@@ -77,102 +61,6 @@ class TwoLayers:
             raise InvalidDataError("the law of its hidden units is not one of its layer's")
         if self.layer.weights.shape[1] != self.report.n_hidden:
             raise InvalidDataError("its layer's report is of another layer")
-
-
-def learn_two_layers(
-    table: FloatArray,
-    n_hidden: int | str,
-    method: str,
-    output_bias: bool,
-    hidden_method: Method,
-    rounding: float,
-    n_inputs: int | str | None,
-    max_seconds: float | None,
-    seed: int,
-    watch: Watch,
-) -> TwoLayers:
-    """Learn A, a and the law of h from finite rows.
-
-    ``method`` is "facets" or "separable" (A and rows not negative, no a). Noise below ``rounding``, relative to the
-    rows' size, is not told from none. ``n_inputs`` ("auto": to be found) are the inputs of the units, where fewer.
-    """
-    p = _units(table, n_hidden, output_bias)
-    clock, rng = Clock(max_seconds, watch), np.random.default_rng(seed)
-    watch(Step("Finding the space of the rows"))
-    space = find_subspace(table, p, output_bias, rng, rounding)
-    if method == "separable":
-        found = decode_separably(table, space)
-    else:
-        found = find_units(table, space, output_bias, n_inputs, True, rng, clock)
-    _judge(found, n_inputs)
-    layer, genuine, report = found.layer, found.genuine, replace(found.report, ended=found.ended)
-    hidden = layer.hidden(table[genuine])
-    if found.inner is None:
-        return TwoLayers(layer, report, ~genuine, hidden_law(hidden, layer.threshold, hidden_method, seed, watch))
-    if report.noise <= _ROUNDED * float(np.sqrt((table**2).mean())):
-        check_explained(found.inner, hidden)
-    inner = standard_layer(found.inner, hidden, seed)
-    warn_of_inputs(inner, inner.inputs(hidden), hidden)
-    return TwoLayers(layer, report, ~genuine, inner.law, inner if n_inputs is not None else None)
-
-
-def _units(table: FloatArray, n_hidden: int | str, output_bias: bool) -> int:
-    """How many units to look for; raises where the rows cannot tell so many."""
-    n, d = table.shape
-    largest = float(np.abs(table).max())
-    auto = isinstance(n_hidden, str) and n_hidden == "auto"
-    if largest == 0.0 or ((auto or output_bias) and np.ptp(table, axis=0).max() <= 1e-12 * largest):
-        raise InvalidDataError("The table does not vary: there is nothing to learn.")
-    check_range(table)
-    p = rank_of(table) if auto else n_hidden
-    if isinstance(p, bool) or not isinstance(p, Integral) or p < 1:
-        raise InvalidParameterError(f"n_hidden must be a whole number of 1 or more, or 'auto', got {p!r}.")
-    if p > d:
-        raise InvalidParameterError(
-            f"n_hidden is {p}, but rows have {d} columns: more units than columns cannot be told apart."
-        )
-    if n < ROWS_PER_UNIT * p:
-        raise InvalidDataError(
-            f"{n} rows are too few for {p} hidden units: at least {ROWS_PER_UNIT * p} are needed, and hundreds are"
-            " better."
-        )
-    values = np.linalg.svd(table - table.mean(axis=0) if output_bias else table, compute_uv=False)
-    rank = int(np.count_nonzero(values > _DEPENDENT * max(float(values[0]), 1e-300)))
-    if rank < p:
-        raise InvalidDataError(
-            f"The rows vary in {rank} dimensions, fewer than the {p} hidden units asked for: columns of the output"
-            f" weights are dependent, or units are never on. Ask for n_hidden={rank}."
-        )
-    return int(p)
-
-
-def _judge(found: FoundLayer, n_inputs: int | str | None) -> None:
-    """Refuse a layer of which nothing was found, and say what is not to be relied on in another one."""
-    report = found.report
-    if found.ended is not None:
-        ended_early(found)
-        return
-    if report.method == "widening":
-        if not report.converged:
-            raise InvalidDataError(why_missing(found, n_inputs or "auto"))
-        warn_of(found)
-        return
-    if report.units_found == 0:
-        raise InvalidDataError(
-            f"None of {report.n_hidden} hidden units was found: no facet of the rows holds more of them than chance"
-            " explains. Perhaps no unit is ever off, the number of units is wrong, there is an output bias"
-            " (output_bias=True), or too much noise; with as many units as columns noise is not allowed for."
-        )
-    warn_of(found)
-    if report.thin and report.n_rows < _ROWS_PER_THIN_UNIT * report.n_hidden:
-        warn(
-            f"There are fewer inputs than {report.n_hidden} hidden units. Planes can then hold many rows by"
-            f" coincidence, and {report.n_rows:,} rows may be too few to tell: perhaps these are not the units.",
-            DoubtfulUnitsWarning,
-        )
-
-
-# --- what peeled layers share ---------------------------------------------------------------------
 
 
 def find_units(
@@ -221,10 +109,10 @@ def hidden_law(
     any floor, so that small units taken for 0 do no harm.
     """
     rows = ArraySamples(np.maximum(hidden, threshold), block_rows=len(hidden))
-    told = as_stage("Learning the law of the units", watch)
+    told = Clock(watch=watch, stage="Learning the law of the units")
     engine, assumptions = LocalEngine(told), Assumptions(tuple(threshold.tolist()))
     if isinstance(method, OnePass | Auto):  # a record is all it takes, without doubts of the columns of tables
-        record = engine.collect(rows, method.question(assumptions))
+        record = engine.collect(rows, PairMomentsQuestion.under(assumptions))
         told(Step(LEARNING))
         law = learn_record(record, assumptions).distribution
     else:
