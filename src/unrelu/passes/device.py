@@ -144,11 +144,7 @@ def _nowhere() -> None:
 
 
 def place_of(X: Any) -> Place | None:
-    """Where an array lives that is not NumPy's; None for NumPy's own, for Dask's, and for all that is no array.
-
-    >>> place_of(np.zeros((2, 2))) is None, place_of([[1.0]]) is None
-    (True, True)
-    """
+    """Where an array lives that is not NumPy's; None for NumPy's own, for Dask's, and for all that is no array."""
     library = type(X).__module__.partition(".")[0]
     if library == "numpy" or not (hasattr(X, "__array_namespace__") or library in ("torch", "cupy")):
         return None
@@ -278,7 +274,7 @@ class DeviceSums:
         self._observed: list[Any] = []  # O'O, its squared weights, then (P, T, T*T)'O; empty while nothing is missing
         self._n_rows, self._weight, self._squared_weight = 0, 0.0, 0.0
         self._screening: Screening | None = None
-        self._shapes: list[Any] = []
+        self._shapes: ColumnShapes | None = None
 
     def add(self, array: Any, first_row: int, weights: FloatArray | None) -> None:
         """Add rows; weights are the host's."""
@@ -290,7 +286,7 @@ class DeviceSums:
         if w is not None and not weights.all():  # type: ignore[union-attr]  # rows of weight 0 are as good as absent
             x = xp.where(w > 0.0, x, xp.asarray(xp.nan, dtype=x.dtype, device=place.device))
         in_place = bool(xp.all((x >= self._lowest) & (x <= self._most)))
-        screening, missing = (None, False) if in_place else self._screened(x, first_row)
+        screening, missing = (Screening.clean(self._least), False) if in_place else self._screened(x, first_row)
         above = x > self._floor
         above = above if in_place else above & (x <= self._most)
         shapes = self._shapes_of(x, above, first_row, weights)
@@ -320,7 +316,7 @@ class DeviceSums:
         self._n_rows += n
         self._weight += n if weights is None else float(weights.sum())
         self._squared_weight += n if weights is None else float(weights @ weights)
-        self._screening = screening if self._screening is None else self._screening.merge(screening or self._clean())
+        self._screening = screening if self._screening is None else self._screening.merge(screening)
         self._shapes = shapes
 
     def _look_at(self, x: Any, weights: FloatArray | None) -> None:
@@ -342,11 +338,11 @@ class DeviceSums:
         origin = xp.where(total > 0.0, sums / xp.where(total > 0.0, total, xp.ones_like(total)), nothing)
         # As the table's own type holds it: differences from it are then exact.
         origin = place.double(xp.astype(origin, xp.float32)) if kind.dtype == np.float32 else origin
-        size = place.host(xp.max(place.double(seen) * xp.abs(x - origin), axis=0))
-        self._unit = np.exp2(np.round(np.log2(np.where(size > 0.0, size, 1.0))))
-        k = min(LOOKED_AT, n)
-        ties = _ties(xp, x[:k, ...], seen[:k, ...]) if self._question.shapes else ()
-        self._ties = [place.host(each) for each in ties]
+        if self._question.shapes:
+            size = place.host(xp.max(place.double(seen) * xp.abs(x - origin), axis=0))
+            few = slice(0, min(LOOKED_AT, n))
+            ties = [place.host(each) for each in _ties(xp, x[few, ...], seen[few, ...])]
+            self._shapes = ColumnShapes.begun(place.host(origin), size, ties)
         self._origin = origin  # last: what ran out of memory on the way is tried again
 
     def record(self) -> PairMoments:
@@ -356,11 +352,6 @@ class DeviceSums:
         if self._observed:
             both, squared_weight, above, total, square = (host(each) for each in self._observed)
             observed = ObservedMoments(both, squared_weight, above, total, square)
-        shapes = None
-        if self._shapes:
-            found = host(self._place.xp.stack(self._shapes))
-            ends, weights = found[[5, 7]], found[[6, 8]]
-            shapes = ColumnShapes(found[4], host(self._origin), self._unit, found[:4], ends, weights, *self._ties)
         return PairMoments(
             floor=np.array(self._question.floor),
             n_rows=self._n_rows,
@@ -372,8 +363,8 @@ class DeviceSums:
             masked_sum=masked_sum,
             masked_square=masked_square,
             observed=observed,
-            screening=self._screening or self._clean(),
-            shapes=shapes,
+            screening=self._screening or Screening.clean(self._least),
+            shapes=self._shapes,
         )
 
     def _as_if_observed(self) -> list[Any]:
@@ -398,49 +389,34 @@ class DeviceSums:
         smallest = host(farthest).astype(np.float64)
         return Screening(counts[0], found[0], smallest, counts[1], found[1]), bool(xp.any(missing))
 
-    def _clean(self) -> Screening:
-        none = np.zeros(self.n_features, dtype=np.int64)
-        return Screening(none, none - 1, self._least, none, none - 1)
-
-    def _shapes_of(self, x: Any, above: Any, first_row: int, weights: FloatArray | None) -> list[Any]:
-        """Sums of the rows that are looked at (:class:`unrelu.passes.columns.ShapeSums`), with those before.
-
-        Of w t^p, p = 0..3, of w, the smallest and the largest value above the floor, and their weights.
-        """
-        before = self._shapes
-        rows = window(first_row, int(x.shape[0]))
-        if not self._ties or (rows.start >= rows.stop and before):
+    def _shapes_of(self, x: Any, above: Any, first_row: int, weights: FloatArray | None) -> ColumnShapes | None:
+        """The shapes with the rows that are looked at added, as :meth:`ColumnShapes.with_rows` adds them."""
+        before, rows = self._shapes, window(first_row, int(x.shape[0]))
+        if before is None or rows.start >= rows.stop:
             return before
         place, xp = self._place, self._place.xp
         x, above = place.double(x[rows, ...]), above[rows, ...]
         w = xp.ones((int(x.shape[0]), 1), dtype=xp.float64, device=place.device)
         w = w if weights is None else place.array(weights[rows])[:, None]
         zero = xp.zeros_like(x)
-        t = xp.where(above, (x - self._origin) / place.array(self._unit), zero)
+        t = xp.where(above, (x - self._origin) / place.array(before.unit), zero)
         wp = xp.where(above, w, zero)
         observed = xp.where((x <= self._floor) | above, w, zero)
         sums = [xp.sum(each, axis=0) for each in (wp, wp * t, wp * t * t, wp * t * t * t, observed)]
-        for end, extreme, farther in ((np.inf, xp.min, xp.minimum), (-np.inf, xp.max, xp.maximum)):
+        for end, extreme in ((np.inf, xp.min), (-np.inf, xp.max)):
             here = extreme(xp.where(above, x, xp.full_like(x, end)), axis=0)
-            weight = xp.sum(xp.where(above & (x == here), w, zero), axis=0)
-            if before:
-                old, old_weight = before[len(sums)], before[len(sums) + 1]
-                both, none = farther(here, old), xp.zeros_like(weight)
-                weight = xp.where(here == both, weight, none) + xp.where(old == both, old_weight, none)
-                here = both
-            sums += [here, weight]
-        return [new + old for new, old in zip(sums[:5], before[:5], strict=True)] + sums[5:] if before else sums
+            sums += [here, xp.sum(xp.where(above & (x == here), w, zero), axis=0)]
+        found, nothing = place.host(xp.stack(sums)), np.zeros(self.n_features)
+        ends, end_weights = found[[5, 7]], found[[6, 8]]
+        place_of_sums, compared = (before.origin, before.unit), (nothing, nothing, nothing + np.inf)
+        return before.merge(ColumnShapes(found[4], *place_of_sums, found[:4], ends, end_weights, *compared))
 
 
 # --- algebra of wide matrices ---------------------------------------------------------------------
 
 
 def all_eigenvalues(x: NDArray[Any], place: Place | None = None) -> NDArray[Any]:
-    """Of a symmetric matrix, in rising order, on a device if one is given; the matrix may be overwritten.
-
-    >>> all_eigenvalues(np.diag([3.0, 1.0]))
-    array([1., 3.])
-    """
+    """Of a symmetric matrix, in rising order, on a device if one is given; the matrix may be overwritten."""
     if place is not None and len(x) >= _WORTH_MOVING:
         with suppress(MemoryError, RuntimeError):  # no room: the host has some
             return place.host(place.xp.linalg.eigvalsh(place.array(x)))
@@ -449,11 +425,7 @@ def all_eigenvalues(x: NDArray[Any], place: Place | None = None) -> NDArray[Any]
 
 
 def multiplier(x: NDArray[Any], place: Place | None = None) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """v -> x v for many v, on a device if one is given, where x then stays until another comes or x goes.
-
-    >>> multiplier(np.diag([3.0, 1.0]))(np.ones(2))
-    array([3., 1.])
-    """
+    """v -> x v for many v, on a device if one is given, where x then stays until another comes or x goes."""
     if place is not None and len(x) >= _WORTH_MOVING:
         with suppress(MemoryError, RuntimeError):
             moved = _kept(place, x)

@@ -45,10 +45,11 @@ class Cells:
         if is_by_cell(*given):
             own = low, high = cell_limits_of_data(x, low, high, names)
         elif len(x):  # limits of columns are those of the rows where they are the same but for rounding: logs by hand
-            floors, ceilings = floors_of_data(x, low[0], fewest=1), floors_of_data(-x, -high[0], fewest=1)
-            warn_of_digits("floor", low[0], floors.floor, floors.typed, names)
-            warn_of_digits("ceiling", high[0], -ceilings.floor, ceilings.typed, names)
-            own = np.broadcast_to(floors.floor, x.shape), np.broadcast_to(-ceilings.floor, x.shape)
+            floors, typed_floors = floors_of_data(x, low[0], fewest=1)
+            ceilings, typed_ceilings = floors_of_data(-x, -high[0], fewest=1)
+            warn_of_digits("floor", low[0], floors, typed_floors, names)
+            warn_of_digits("ceiling", high[0], -ceilings, typed_ceilings, names)
+            own = np.broadcast_to(floors, x.shape), np.broadcast_to(-ceilings, x.shape)
         beyond = marks_at_limits(x, *own, names)
         held = np.where(beyond < 0, low, high)
         return cls.marked(model, np.where(beyond == 0, x, held).astype(np.float64), beyond)
