@@ -28,7 +28,7 @@ _LATER = "Log-likelihood, AIC and BIC take a pass of their own: unrelu info {} -
 _MISFIT = 1  # the exit code of check --strict
 
 
-@command()
+@command
 def fit(
     job: Job,
     paths: options.Tables,
@@ -41,9 +41,7 @@ def fit(
         {"metavar": "KIND"},
     ] = "model",
     groups: Annotated[
-        str | None,
-        "The column of labels whose rows a jackknife keeps together.",
-        {"metavar": "COLUMN"},
+        str | None, "The column of labels whose rows a jackknife keeps together.", {"metavar": "COLUMN"}
     ] = None,
     floor: options.Floor = ["0.0"],  # noqa: B006 - typer copies it
     ceiling: options.Ceiling = None,
@@ -60,8 +58,7 @@ def fit(
     ] = None,
     output: Annotated[Path, options.output("The model file to write.", "Model", fact="model")] = Path("model.npz"),
     record: Annotated[
-        Path | None,
-        options.also("Also write what was counted, without rows: unrelu merge joins such files.", "Record"),
+        Path | None, options.also("Also write what was counted, without rows: unrelu merge joins such files.", "Record")
     ] = None,
     round_counts: Annotated[
         int | None, "In the record, counts below K are 0, with their sums.", {"min": 2, "metavar": "K"}
@@ -84,12 +81,11 @@ def fit(
         raise InvalidParameterError(
             "--round-counts is for a --record that is not kept by groups: see unrelu fit --help."
         )
-    from unrelu.cli.inputs import opened
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.report.check import model_picture, worst_columns
 
     own_floor = floor if floor != ["0.0"] else None
-    rows = opened(job, paths, reading.without(groups), own_floor, checkpoint)
+    rows = job.opened(paths, reading.without(groups), own_floor, checkpoint)
     asked = options.FitOptions(components, method, floor, ceiling, shape, floor_tolerance).parameters(seed)
     learner = RectifiedGaussianLearner(**asked, nonnegative_bias=nonnegative_bias, stderr=stderr)
     with job.watch(doubts=False) as watch:
@@ -110,7 +106,7 @@ def fit(
     return _learned(job, learner, likelihood)
 
 
-@command()
+@command
 def merge(
     job: Job,
     files: Annotated[
@@ -177,11 +173,11 @@ def _merged(files: list[Path]) -> RectifiedGaussianLearner:
 
 def _likelihood(learner: RectifiedGaussianLearner, rows: Samples) -> dict[str, Any] | None:
     """Log-likelihood, AIC and BIC, where one more pass costs next to nothing; None elsewhere, or without a density."""
-    from unrelu.report.model import likelihood_facts, reported_likelihood
+    from unrelu.report.model import likelihood_facts
 
-    if (told := reported_likelihood(learner)) is not None:
-        return told
-    n, d = learner.report_.n_rows, learner.report_.n_features
+    n, d, told = learner.report_.n_rows, learner.report_.n_features, getattr(learner.report_, "log_likelihood", None)
+    if told is not None:  # by a fit that maximized it
+        return likelihood_facts(told, learner.n_parameters_, n)
     if n * d * max(d, _FEW_COLUMNS) > _CHEAP:
         return None
     with warnings.catch_warnings():
@@ -252,7 +248,7 @@ def _learned(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str, 
     return job.answer(facts, shown)
 
 
-@command()
+@command
 def check(
     job: Job,
     table: Annotated[
@@ -300,7 +296,7 @@ def check(
     return job.answer({"model": model, **check_facts(found)}, check_shown(found, job.seconds, job.words), code=code)
 
 
-@command()
+@command
 def report(
     job: Job,
     paths: options.Tables,
@@ -360,7 +356,7 @@ def report(
     return job.answer(facts, page_shown(made, size, job.seconds))
 
 
-@command()
+@command
 def info(
     job: Job,
     file: Annotated[

@@ -254,13 +254,22 @@ def spelled_out(signature: inspect.Signature) -> tuple[inspect.Signature, dict[s
 
 def gathered(
     signature: inspect.Signature, groups: Mapping[str, Sequence[str]], given: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The arguments of a command, those that a parameter stands for as one."""
+) -> tuple[dict[str, Any], dict[str, Output]]:
+    """The arguments of a command, those that a parameter stands for as one; and its outputs, with their paths."""
     found = {name: given[name] for name in signature.parameters if name not in groups and name != "job"}
     for name, options in groups.items():
         own = {each: listed_items(given[each]) if each in _LISTS else given[each] for each in options}
         found[name] = replace(signature.parameters[name].default, **own)
-    return found
+    outputs = {}
+    for name, parameter in signature.parameters.items():
+        spec = next(iter(getattr(parameter.annotation, "__metadata__", ())), None)
+        if isinstance(spec, Output):
+            path = found[name]
+            if spec.kind == "rows" and path == "-" and given["as_json"]:
+                raise InvalidParameterError("--json needs --output: standard output cannot hold the rows as well.")
+            kind = "columns" if spec.kind == "table" and found["reading"].id else spec.kind
+            outputs[spec.fact or name] = replace(spec, path=None if path is None else Path(path), kind=kind)
+    return found, outputs
 
 
 # --- texts of the command line ----------------------------------------------------------------------

@@ -152,6 +152,7 @@ class Screening:
                 f"{kind}: {_amount(counts)} {side} {level} by no more than rounding, in"
                 f" {_places(counts, self.below_first_row, names)}. The {extreme} is {farthest!r}. Give the {what} as"
                 f" the table has it, or {what}={word!r}, or a floor_tolerance.",
+                parameter=what,
                 rows=rows,
             )
         raise InvalidDataError(
@@ -159,6 +160,7 @@ class Screening:
             f" {extreme} is {farthest!r}. If these columns have another {what}, say which with {what}=, or take"
             f" {what}={word!r}: each column's {extreme} value where it repeats. A column without a {what} has"
             f" {what}=None. Otherwise correct these values or mark them as missing with NaN.",
+            parameter=what,
             rows=rows,
         )
 

@@ -174,7 +174,7 @@ def warn_of(found: LatentRows) -> None:
         numbers = np.flatnonzero(found.ambiguous).tolist()
         rows = "v" if len(found.latent) == 1 else row_labels(numbers)
         warn(
-            f"Two latent vectors explain {rows} about equally well: the result has both, as latent and rival.",
+            f"Two latent vectors explain {rows} about equally well: the better one is used, the other is its rival.",
             AmbiguousOptimumWarning,
             rows=numbers,
         )

@@ -162,7 +162,7 @@ def _check(sample: Subsample, assumptions: Assumptions, names: Names) -> None:
     if n < _ROWS_PER_COLUMN * d:
         raise InvalidDataError(
             f"Only {n:,} rows for {d:,} columns: telling bad cells from genuine ones takes at least five rows a column."
-            " Add rows, drop columns, or use method='one_pass'."
+            " Add rows, drop columns, or take a model that is not robust (one_pass)."
         )
 
 

@@ -55,7 +55,7 @@ def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str
     if n < 2 * d:
         raise InvalidDataError(
             f"Only {n:,} rows for {d:,} columns: telling outlier rows from genuine ones takes at least two rows a"
-            " column. Add rows, drop columns, or use method='one_pass'."
+            " column. Add rows, drop columns, or take a model that is not robust (one_pass)."
         )
     floor = np.array(assumptions.censoring).astype(subsample.values.dtype)
     refuse_identical(at_least(subsample.values, floor), floor, subsample.rows)
@@ -167,7 +167,8 @@ def refuse_identical(x: NDArray[Any], floor: FloatArray, rows: NDArray[np.int64]
     if counts[most] > len(x) / 2 and not np.isnan(row).any() and (row > floor).any():
         raise InvalidDataError(
             f"{counts[most] / len(x):.0%} of the rows are identical, such as {row_label(rows[first[most]])}: no method"
-            " can tell genuine rows from those. Drop the copies if they are an artefact, or use method='one_pass'.",
+            " can tell genuine rows from those. Drop the copies if they are an artefact, or take a model that is not"
+            " robust (one_pass).",
             rows=[int(rows[first[most]])],
         )
 
@@ -202,7 +203,7 @@ def find_repeated_rows(
     if n - np.count_nonzero(repeated) < 2 * x.shape[1]:
         raise InvalidDataError(
             f"Nearly all rows are copies of {len(often)} rows: too few others are left to learn from. Drop the copies"
-            " if they are an artefact, or use method='one_pass'."
+            " if they are an artefact, or take a model that is not robust (one_pass)."
         )
     copies = int(np.sum(counts[(counts > 1) & (np.count_nonzero(x[first] > floor, axis=1) > 1)] - 1))
     copies -= sum(int(counts[k]) - 1 for k in often if np.count_nonzero(x[first[k]] > floor) > 1)
