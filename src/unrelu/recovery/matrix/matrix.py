@@ -244,7 +244,7 @@ def warn_of(fit: MatrixFit, names: Sequence[str] | None) -> None:
     if report.weak_rows:
         warn(
             f"{report.weak_rows:,} of {report.n_rows:,} rows have too few values above the floor to determine their"
-            " latent vector: these are filled in (row_identifiable_ marks them).",
+            " latent vector: these are filled in.",
             WeakRowsWarning,
         )
     zero = int(np.count_nonzero(~effective_components(fit.factors)))
