@@ -32,8 +32,6 @@ _MISFIT = 1  # the exit code of check --strict
 def fit(
     job: Job,
     paths: options.Tables,
-    components: options.Components = None,
-    method: Annotated[str, "How to learn: see below."] = "auto",
     nonnegative_bias: Annotated[bool, "Assume that no bias is below its floor."] = False,
     stderr: Annotated[
         str,
@@ -43,10 +41,7 @@ def fit(
     groups: Annotated[
         str | None, "The column of labels whose rows a jackknife keeps together.", {"metavar": "COLUMN"}
     ] = None,
-    floor: options.Floor = ["0.0"],  # noqa: B006 - typer copies it
-    ceiling: options.Ceiling = None,
-    shape: options.Shape = None,
-    floor_tolerance: options.Tolerance = 0.0,
+    fitting: options.FitOptions = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
     checkpoint: Annotated[
         Path | None,
@@ -71,12 +66,15 @@ def fit(
     Every column is x = max(f(y), floor) of a normal y, with an increasing curve f that is learned, or given by --shape.
     Cells may be missing; cells below the floor are an error.
     """
-    method = "one_pass" if method == "auto" and (checkpoint is not None or record is not None) else method
     for name, given in (("checkpoint", checkpoint), ("record", record)):
-        if given is not None and method != "one_pass":
+        if given is not None and fitting.method not in (None, "auto", "one_pass"):
             raise InvalidParameterError(
-                f"--{name} is of one pass over the rows, and --method {method} takes several: use --method one_pass."
+                f"--{name} is of one pass over the rows, and --method {fitting.method} takes several: use --method"
+                " one_pass."
             )
+    asked = fitting.parameters(seed)
+    if asked["method"] == "auto" and (checkpoint is not None or record is not None):
+        asked["method"] = "one_pass"
     if round_counts is not None and (record is None or stderr != "model"):
         raise InvalidParameterError(
             "--round-counts is for a --record that is not kept by groups: see unrelu fit --help."
@@ -84,9 +82,7 @@ def fit(
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.report.check import model_picture, worst_columns
 
-    own_floor = floor if floor != ["0.0"] else None
-    rows = job.opened(paths, reading.without(groups), own_floor, checkpoint)
-    asked = options.FitOptions(components, method, floor, ceiling, shape, floor_tolerance).parameters(seed)
+    rows = job.opened(paths, reading.without(groups), fitting.floor, checkpoint)
     learner = RectifiedGaussianLearner(**asked, nonnegative_bias=nonnegative_bias, stderr=stderr)
     with job.watch(doubts=False) as watch:
         learner.watched_by(watch).fit(rows, groups=groups)

@@ -76,7 +76,7 @@ def tables(what: str = "Tables", more: str = "") -> Any:
     )
 
 
-def floor(help_text: str = "The floor: a number") -> Any:
+def floor(help_text: str = "The floor: a number (0 by default)") -> Any:
     """One floor, or floors of single columns."""
     return option(
         f"{help_text}, min for each column's smallest value where it repeats, none, or floors of single columns"
@@ -98,8 +98,7 @@ Tables = Annotated[list[str], tables()]
 Rows = Annotated[str, output("The table to write, its kind by extension; - is csv on stdout.", kind="rows")]
 Json = Annotated[bool, option("Print one JSON object instead of text.", "--json", show_default=False)]
 Seed = Annotated[int | None, "Whole number that makes the random draws repeatable.", {"min": 0}]
-Floor = Annotated[list[str], floor()]
-OtherFloor = Annotated[list[str] | None, floor("The floor: a number (0 by default)")]
+Floor = Annotated[list[str] | None, floor()]
 Ceiling = Annotated[
     list[str] | None,
     "Upper limits, the mirror image of floors: a number, max, or As=90,Pb=max. A column has one of both.",
@@ -190,8 +189,8 @@ class FitOptions:
     """The options of a fit, None where they are not given, of a command that takes a model from a file instead."""
 
     components: Components = None
-    method: Annotated[str | None, "How to learn, as in unrelu fit."] = None
-    floor: OtherFloor = None
+    method: Annotated[str | None, "How to learn: a method of unrelu fit, auto by default."] = None
+    floor: Floor = None
     ceiling: Ceiling = None
     shape: Shape = None
     floor_tolerance: Tolerance = 0.0

@@ -39,7 +39,7 @@ def factor(
     ] = "centered",
     tol: Annotated[float, "Relative residual at which a fit counts as exact."] = 1e-12,
     max_iter: Annotated[int, "Most iterations of this run.", {"min": 1}] = 500,
-    floor: options.Floor = ["0.0"],  # noqa: B006 - typer copies it
+    floor: options.Floor = None,
     shape: options.NormalShape = None,
     floor_tolerance: options.Tolerance = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
@@ -74,8 +74,8 @@ def factor(
     recovery = ReLUMatrixRecovery(
         count, method, gauge, floor_tolerance=floor_tolerance, tol=tol, max_iter=max_iter, random_state=seed
     )
-    table = job.opened(paths, reading, floor if floor != ["0.0"] else None)
-    recovery.set_params(floor=options.limits("--floor", floor), shape=options.shapes(shape, "normal"))
+    table = job.opened(paths, reading, floor)
+    recovery.set_params(floor=options.limits("--floor", floor or ["0.0"]), shape=options.shapes(shape, "normal"))
     with job.watch() as watch:
         recovery.watched_by(watch).fit(table, state=state)
     job.write(
