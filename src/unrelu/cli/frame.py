@@ -432,12 +432,6 @@ def one_line(what: object, options: Mapping[str, str], row_label: Callable[[int]
 
     The library writes a parameter and its value as name=value. Bare names are the parameter at fault, and those that
     cannot be English. Rows are counted from 1; a single one is told by ``row_label``, which knows its line in the file.
-
-    >>> options = options_of(["floor", "drop", "method"])
-    >>> one_line("If the floor is lower,\\npass it as floor= (say floor=-1).", options)
-    'If the floor is lower, pass it as --floor (say --floor=-1).'
-    >>> print(one_line("Leave them out with drop=['site', 'Fe, total'], or use method='facets'.", options))
-    Leave them out with --drop 'site,"Fe, total"', or use --method facets.
     """
     text = " ".join(str(what).splitlines())
     parameter: str = getattr(what, "parameter", None) or ""

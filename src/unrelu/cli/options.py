@@ -275,11 +275,7 @@ def gathered(
 
 
 def listed_items(texts: Sequence[str] | None) -> list[str]:
-    """The items of comma-separated lists; an item with a comma in it stands in double quotes.
-
-    >>> listed_items(["As, Pb", '"Fe, total"'])
-    ['As', 'Pb', 'Fe, total']
-    """
+    """The items of comma-separated lists; an item with a comma in it stands in double quotes."""
     rows = csv.reader(texts or (), skipinitialspace=True)
     return [item.strip() for row in rows for item in row if item.strip()]
 
