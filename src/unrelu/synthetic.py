@@ -62,7 +62,7 @@ def random_model(
     if not 1.0 <= condition_number < float("inf"):
         raise InvalidParameterError(f"condition_number must be 1 or more and finite, got {condition_number!r}.")
     if k == 1 and condition_number != 1.0:
-        raise InvalidParameterError("A W with one column has condition_number 1: leave it out, or use k > 1.")
+        raise InvalidParameterError("A W with one column has condition_number 1: leave it out, or take k=2 or more.")
     if bias not in ("nonnegative", "signed"):
         raise InvalidParameterError(f'bias must be "nonnegative" or "signed", got {bias!r}.')
     rng = generator(random_state)

@@ -228,7 +228,7 @@ def test_sample_refuses(run, refused, model, arguments, words):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["-d", "3", "-k", "4", "-o", "rows.csv"], "--components must be at most 3"),
+        (["-d", "3", "-k", "4", "-o", "rows.csv"], "--components must be at most d = 3"),
         (["-d", "3", "-k", "1", "--condition-number", "2", "-o", "rows.csv"], "--condition-number 1: leave it out"),
         (["-d", "3", "-o", "rows.doc"], "unknown kind of file"),
         (["-d", "3", "-o", "rows.csv", "--truth", "nowhere/truth.npz"], "does not exist"),

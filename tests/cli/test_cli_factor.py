@@ -270,7 +270,7 @@ def test_a_run_cut_short_goes_on_from_its_state(run, folder, rectified, hidden):
     first = answer_of(run(*options, "--max-iter", scratch - 3))
     assert not first["report"]["converged"]
     assert first["state"] == "s.npz"
-    assert "raise --max-iter, or run the same command again with --state" in first["warnings"][0]
+    assert "raise --max-iter, or go on from it (warm_start; --state keeps it in a file)" in first["warnings"][0]
     state = MatrixState.load("s.npz")
     second = answer_of(run(*options))
     assert second["resumed"] == {"iteration": scratch - 3, "residual": state.residual}
@@ -308,8 +308,7 @@ def test_an_interruption_keeps_the_state_and_says_how_to_go_on(run, folder, rect
     hint, last = result.stderr.splitlines()
     state = MatrixState.load("s.npz")
     assert hint == (
-        f"Stopped at iteration 6 (relative residual {state.residual:.3g}), kept in s.npz."
-        " To go on, run the same command again."
+        f"Stopped at iteration 6 (relative residual {state.residual:.3g}), kept in s.npz. To go on, run the same again."
     )
     assert last == "Interrupted: nothing half-written is left."
     assert sorted(os.listdir(folder)) == ["X.csv", "s.npz"]
@@ -433,7 +432,7 @@ def test_the_state_stays_until_all_is_written(run, refused, folder, rectified, m
         (["--components", "two"], "got 'two'"),
         (["--components", "15"], "--components 15 is not below both n_samples = 150 and n_features = 15"),
         (["--method", "censored_asl"], "Did you mean 'censored_als'?"),
-        (["--method", "likelihood"], "--method likelihood needs the density of the biases, which is a Python object"),
+        (["--method", "likelihood"], "--method likelihood needs the bias's density, a Python object"),
         (["--gauge", "centred"], "Did you mean 'centered'?"),
         (["--tol", "0"], "--tol must be a finite number above 0"),
         (["--floor", "half"], "'half' is not a finite number"),

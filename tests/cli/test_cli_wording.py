@@ -67,8 +67,3 @@ def test_a_column_to_leave_out_can_be_pasted_into_a_shell(name):
     words = shlex.split(one_line(f"Leave it out with drop={name!r}.", EVERY))
     assert words[-2] == "--drop"
     assert listed_items([words[-1].removesuffix(".")]) == [name]
-
-
-def test_a_command_has_words_of_its_own():
-    says = {"use method='one_pass'": "give --model"}
-    assert one_line("Add rows, or use method='one_pass'.", EVERY, says) == "Add rows, or give --model."

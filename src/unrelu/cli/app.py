@@ -23,7 +23,7 @@ app = typer.Typer(
     name="unrelu",
     help="Learn the Gaussian behind data with a floor: x = max(y, floor), y ~ N(bias, covariance).",
     no_args_is_help=True,
-    pretty_exceptions_enable=False,  # no command ends in a traceback: see outcome.py
+    pretty_exceptions_enable=False,  # no command ends in a traceback: see frame.py
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # By task, in the order in which --help lists them.
@@ -47,8 +47,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def _options(
     version: Annotated[
-        bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit."),
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     # Without its own docstring, typer keeps the help text given above.

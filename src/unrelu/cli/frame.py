@@ -29,7 +29,6 @@ from unrelu.cli import options
 from unrelu.cli.options import Output
 from unrelu.errors import (
     DoubtfulTableWarning,
-    InvalidParameterError,
     MissingDependencyError,
     OutputError,
     UnreluError,
@@ -53,66 +52,65 @@ Words: TypeAlias = Callable[[object], str]
 # --- the end ----------------------------------------------------------------------------------------
 
 
-def command(says: Mapping[str, str] | None = None) -> Callable[[Callable[..., Answer | None]], Callable[..., None]]:
+def command(body: Callable[..., Answer | None]) -> Callable[..., None]:
     """Make a body a command: it may return an answer or raise; exit code and output follow from that.
 
-    A body with a parameter ``job`` gets one: its files are those that the other parameters' annotations name. ``says``
-    are the command's own words for what the library says.
+    A body with a parameter ``job`` gets one: its files are those that other parameters' annotations name, its tables
+    ``paths`` or ``table``, and its other inputs ``model``, ``weights`` and ``files``.
     """
+    signature = inspect.signature(body, eval_str=True)
+    spelled, groups = options.spelled_out(signature)
+    own = options_of(spelled.parameters)
+    OPTIONS.update(own)
 
-    def decorated(body: Callable[..., Answer | None]) -> Callable[..., None]:
-        signature = inspect.signature(body, eval_str=True)
-        spelled, groups = options.spelled_out(signature)
-        OPTIONS.update(options_of(spelled.parameters))
+    def run(**arguments: Any) -> None:
+        job: Job | None = None
+        notes: list[str] = []
+        code, line = 0, ""
 
-        def run(**arguments: Any) -> None:
-            job: Job | None = None
-            notes: list[str] = []
-            code, line = 0, ""
+        def words(what: object) -> str:
+            return one_line(what, OPTIONS | own, getattr(job and job.table, "row_label", None))
 
-            def words(what: object) -> str:
-                return one_line(what, OPTIONS, says, getattr(job and job.table, "row_label", None))
+        logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its font cache
+        os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")  # it tells of lost connections
+        try:
+            with _listening(notes, words):
+                given, outputs = options.gathered(signature, groups, arguments)
+                if "job" in signature.parameters:
+                    tables = given.get("paths", given.get("table") or [])
+                    files = [given.get("model"), given.get("weights"), *given.get("files", ())]
+                    given["job"] = job = Job(outputs, tables, files, words)
+                answer = body(**given)
+                if answer is not None:
+                    facts, shown, code = answer
+                    _present(facts, shown, notes, arguments["as_json"])
+        except KeyboardInterrupt as stop:
+            how_to_go_on = [words(note) for note in getattr(stop, "__notes__", [])]
+            code, line = INTERRUPTED, "\n".join([*how_to_go_on, "Interrupted: nothing half-written is left."])
+        except BrokenPipeError:  # the reader has seen enough, as in `unrelu sample ... | head`
+            _abandon_standard_output()
+            code = BROKEN_PIPE
+        except Exception as error:
+            code, line = _explain(error, words)
+            if _debugging():
+                traceback.print_exc()
+        for note in notes:
+            typer.echo(f"Warning: {note}", err=True)
+        if line:
+            typer.echo(line, err=True)
+        if code:
+            raise typer.Exit(code)
 
-            logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its font cache
-            os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")  # it tells of lost connections
-            try:
-                with _listening(notes, words):
-                    given = options.gathered(signature, groups, arguments)
-                    if "job" in signature.parameters:
-                        given["job"] = job = Job.of(signature, given, arguments["as_json"], words)
-                    answer = body(**given)
-                    if answer is not None:
-                        facts, shown, code = answer
-                        _present(facts, shown, notes, arguments["as_json"])
-            except KeyboardInterrupt as stop:
-                how_to_go_on = [words(note) for note in getattr(stop, "__notes__", [])]
-                code, line = INTERRUPTED, "\n".join([*how_to_go_on, "Interrupted: nothing half-written is left."])
-            except BrokenPipeError:  # the reader has seen enough, as in `unrelu sample ... | head`
-                _abandon_standard_output()
-                code = BROKEN_PIPE
-            except Exception as error:
-                code, line = _explain(error, words)
-                if _debugging():
-                    traceback.print_exc()
-            for note in notes:
-                typer.echo(f"Warning: {note}", err=True)
-            if line:
-                typer.echo(line, err=True)
-            if code:
-                raise typer.Exit(code)
-
-        functools.update_wrapper(run, body)
-        run.__signature__ = spelled  # type: ignore[attr-defined]
-        run.__annotations__ = {name: each.annotation for name, each in spelled.parameters.items()}
-        return run
-
-    return decorated
+    functools.update_wrapper(run, body)
+    run.__signature__ = spelled  # type: ignore[attr-defined]
+    run.__annotations__ = {name: each.annotation for name, each in spelled.parameters.items()}
+    return run
 
 
 def _explain(error: Exception, words: Words) -> tuple[int, str]:
     """(exit code, one line)."""
     if isinstance(error, UnreluError):
-        return BAD_INPUT, f"Error: {words(error)}"
+        return BAD_INPUT, " ".join(["Error:", words(error), *getattr(error, "__notes__", [])])
     if isinstance(error, MemoryError):
         return BAD_INPUT, f"Error: Not enough memory. {words(str(error))}".rstrip()
     if isinstance(error, OSError):
@@ -196,14 +194,15 @@ class Job:
     def __init__(
         self,
         outputs: Mapping[str, Output],
-        tables: Sequence[str] = (),
+        tables: str | Sequence[str] = (),
         files: Iterable[Path | None] = (),
         words: Words = str,
     ) -> None:
         self.words = words
         self._begin = time.perf_counter()
         self._outputs = {name: output for name, output in outputs.items() if output.path is not None}
-        self._names = list(outputs)
+        # Every output's path by its name; None where it is not wanted, or was left out.
+        self.files = {name: output.path for name, output in outputs.items()}
         self._left_out: list[str] = []
         # Rows on standard output leave no room there for anything else.
         self.to_stdout = any(output.kind == "rows" and output.path == STDOUT for output in self._outputs.values())
@@ -211,34 +210,27 @@ class Job:
         if tables:
             from unrelu.tables.files import files_of
 
-            inputs += files_of(list(tables))
+            inputs += files_of([tables] if isinstance(tables, str) else list(tables))
         check_outputs(list(self._outputs.values()), inputs)
-
-    @classmethod
-    def of(cls, signature: inspect.Signature, given: Mapping[str, Any], as_json: bool, words: Words) -> Job:
-        """That of a command: ``paths`` and ``table`` are tables; ``model``, ``weights`` and ``files`` other inputs."""
-        outputs, reading = {}, given.get("reading", options.EVERYTHING)
-        for name, parameter in signature.parameters.items():
-            for spec in [
-                each for each in getattr(parameter.annotation, "__metadata__", ()) if isinstance(each, Output)
-            ]:
-                path, kind = given[name], "columns" if spec.kind == "table" and reading.id else spec.kind
-                outputs[spec.fact or name] = replace(spec, path=None if path is None else Path(path), kind=kind)
-                if kind == "rows" and path == "-" and as_json:
-                    raise InvalidParameterError("--json needs --output: standard output cannot hold the rows as well.")
-        tables = given.get("paths", given.get("table") or [])
-        tables = [tables] if isinstance(tables, str) else tables
-        return cls(outputs, tables, [given.get("model"), given.get("weights"), *given.get("files", ())], words)
 
     @property
     def seconds(self) -> float:
         """Since the start."""
         return time.perf_counter() - self._begin
 
-    @property
-    def files(self) -> dict[str, Path | None]:
-        """Every output's path by its name; None where it is not wanted, or was left out."""
-        return {name: self._outputs[name].path if name in self._outputs else None for name in self._names}
+    def opened(
+        self,
+        paths: list[str],
+        reading: options.TableOptions,
+        floor: Sequence[str] | None = None,
+        checkpoint: Path | None = None,
+        columns: list[str] | None = None,
+    ) -> Samples:
+        """The table, which messages and the answer will speak of; columns may be chosen by what is in a model."""
+        from unrelu import tables
+
+        self.table = tables.open_samples(paths, **reading.chosen(floor, columns), checkpoint=checkpoint)
+        return self.table
 
     def expect(self, name: str, called: str, kind: str) -> None:
         """An output is something else than its annotation says."""
@@ -297,6 +289,7 @@ class Job:
     def leave_out(self, name: str, why: str) -> bool:
         """Write an output not after all, and say why in the answer; whether it was wanted."""
         wanted = self._outputs.pop(name, None) is not None
+        self.files[name] = None
         self._left_out += [why] * wanted
         return wanted
 
@@ -429,30 +422,18 @@ OPTIONS: dict[str, str] = {}
 def options_of(names: Iterable[str]) -> dict[str, str]:
     """Of one command."""
     own = {name: f"--{name.replace('_', '-')}" for name in names}
+    if "widths" in own:  # the components of a layer's outputs
+        own["n_components"] = "--widths"
     return {**own, **{name: own[option] for name, option in _RENAMED.items() if option in own}}
 
 
-def one_line(
-    what: object,
-    options: Mapping[str, str],
-    says: Mapping[str, str] | None = None,
-    row_label: Callable[[int], str] | None = None,
-) -> str:
+def one_line(what: object, options: Mapping[str, str], row_label: Callable[[int], str] | None = None) -> str:
     """A message, or an error or warning, for one line of the terminal: options where the library names parameters.
 
     The library writes a parameter and its value as name=value. Bare names are the parameter at fault, and those that
-    cannot be English. ``says`` are a command's own words for phrases of the library. Rows are counted from 1; a single
-    one is told by ``row_label``, which knows its line in the file.
-
-    >>> options = options_of(["floor", "drop", "method"])
-    >>> one_line("If the floor is lower,\\npass it as floor= (say floor=-1).", options)
-    'If the floor is lower, pass it as --floor (say --floor=-1).'
-    >>> print(one_line("Leave them out with drop=['site', 'Fe, total'], or use method='facets'.", options))
-    Leave them out with --drop 'site,"Fe, total"', or use --method facets.
+    cannot be English. Rows are counted from 1; a single one is told by ``row_label``, which knows its line in the file.
     """
-    text = " ".join(str(what).splitlines()).replace("must be None or between", "must be between")
-    for phrase, own in (says or {}).items():
-        text = text.replace(phrase, own)
+    text = " ".join(str(what).splitlines())
     parameter: str = getattr(what, "parameter", None) or ""
     if rows := getattr(what, "rows", ()):
         from unrelu.validation import listed, row_labels

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from unrelu import storage, tables
+from unrelu import storage
 from unrelu.cli.frame import Job
 from unrelu.cli.options import FitOptions, TableOptions
 from unrelu.contracts import FloatArray, Samples, Watch
@@ -62,25 +62,12 @@ def source_in(path: Path, as_seen: bool) -> tuple[Callable[[int, np.random.Gener
     return content.sample, len(known), names
 
 
-def opened(
-    job: Job,
-    paths: list[str],
-    reading: TableOptions,
-    floor: Sequence[str] | None = None,
-    checkpoint: Path | None = None,
-    columns: list[str] | None = None,
-) -> Samples:
-    """The table, which the job's messages and answer will speak of; columns may be chosen by what is in a model."""
-    job.table = tables.open_samples(paths, **reading.chosen(floor, columns), checkpoint=checkpoint)
-    return job.table
-
-
 def model_and_table(
     job: Job, paths: list[str], model: Path | None, reading: TableOptions, fitting: FitOptions
 ) -> tuple[RectifiedGaussian | None, Samples]:
     """The law in a file, of those of its columns that are wanted, None where the table is to be fitted; the table."""
     if model is None:
-        return None, opened(job, paths, reading, fitting.floor)
+        return None, job.opened(paths, reading, fitting.floor)
     fitting.refuse_with(model)
     law = law_in(model)
     table, at = matched_table(job, model, law.feature_names, law.n_features, paths, reading)
@@ -133,10 +120,10 @@ def matched_table(
         if not wanted:
             raise InvalidParameterError(f"No column of {file} is left: drop fewer columns.")
         try:
-            return opened(job, paths, reading, columns=wanted), [names.index(name) for name in wanted]
+            return job.opened(paths, reading, columns=wanted), [names.index(name) for name in wanted]
         except InputFileError as error:
             raise InputFileError(f"{error} {file} speaks of {listed(names, most=8)}.") from error
-    table = opened(job, paths, reading)
+    table = job.opened(paths, reading)
     if table.n_features != n_columns:
         raise InvalidParameterError(
             f"{file} is of {n_columns:,} columns, the table has {table.n_features:,}: choose the same ones, in the same"

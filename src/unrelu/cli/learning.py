@@ -28,12 +28,10 @@ _LATER = "Log-likelihood, AIC and BIC take a pass of their own: unrelu info {} -
 _MISFIT = 1  # the exit code of check --strict
 
 
-@command()
+@command
 def fit(
     job: Job,
     paths: options.Tables,
-    components: options.Components = None,
-    method: Annotated[str, "How to learn: see below."] = "auto",
     nonnegative_bias: Annotated[bool, "Assume that no bias is below its floor."] = False,
     stderr: Annotated[
         str,
@@ -41,14 +39,9 @@ def fit(
         {"metavar": "KIND"},
     ] = "model",
     groups: Annotated[
-        str | None,
-        "The column of labels whose rows a jackknife keeps together.",
-        {"metavar": "COLUMN"},
+        str | None, "The column of labels whose rows a jackknife keeps together.", {"metavar": "COLUMN"}
     ] = None,
-    floor: options.Floor = ["0.0"],  # noqa: B006 - typer copies it
-    ceiling: options.Ceiling = None,
-    shape: options.Shape = None,
-    floor_tolerance: options.Tolerance = 0.0,
+    fitting: options.FitOptions = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
     checkpoint: Annotated[
         Path | None,
@@ -60,8 +53,7 @@ def fit(
     ] = None,
     output: Annotated[Path, options.output("The model file to write.", "Model", fact="model")] = Path("model.npz"),
     record: Annotated[
-        Path | None,
-        options.also("Also write what was counted, without rows: unrelu merge joins such files.", "Record"),
+        Path | None, options.also("Also write what was counted, without rows: unrelu merge joins such files.", "Record")
     ] = None,
     round_counts: Annotated[
         int | None, "In the record, counts below K are 0, with their sums.", {"min": 2, "metavar": "K"}
@@ -74,23 +66,23 @@ def fit(
     Every column is x = max(f(y), floor) of a normal y, with an increasing curve f that is learned, or given by --shape.
     Cells may be missing; cells below the floor are an error.
     """
-    method = "one_pass" if method == "auto" and (checkpoint is not None or record is not None) else method
     for name, given in (("checkpoint", checkpoint), ("record", record)):
-        if given is not None and method != "one_pass":
+        if given is not None and fitting.method not in (None, "auto", "one_pass"):
             raise InvalidParameterError(
-                f"--{name} is of one pass over the rows, and --method {method} takes several: use --method one_pass."
+                f"--{name} is of one pass over the rows, and --method {fitting.method} takes several: use --method"
+                " one_pass."
             )
+    asked = fitting.parameters(seed)
+    if asked["method"] == "auto" and (checkpoint is not None or record is not None):
+        asked["method"] = "one_pass"
     if round_counts is not None and (record is None or stderr != "model"):
         raise InvalidParameterError(
             "--round-counts is for a --record that is not kept by groups: see unrelu fit --help."
         )
-    from unrelu.cli.inputs import opened
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.report.check import model_picture, worst_columns
 
-    own_floor = floor if floor != ["0.0"] else None
-    rows = opened(job, paths, reading.without(groups), own_floor, checkpoint)
-    asked = options.FitOptions(components, method, floor, ceiling, shape, floor_tolerance).parameters(seed)
+    rows = job.opened(paths, reading.without(groups), fitting.floor, checkpoint)
     learner = RectifiedGaussianLearner(**asked, nonnegative_bias=nonnegative_bias, stderr=stderr)
     with job.watch(doubts=False) as watch:
         learner.watched_by(watch).fit(rows, groups=groups)
@@ -110,7 +102,7 @@ def fit(
     return _learned(job, learner, likelihood)
 
 
-@command()
+@command
 def merge(
     job: Job,
     files: Annotated[
@@ -177,11 +169,11 @@ def _merged(files: list[Path]) -> RectifiedGaussianLearner:
 
 def _likelihood(learner: RectifiedGaussianLearner, rows: Samples) -> dict[str, Any] | None:
     """Log-likelihood, AIC and BIC, where one more pass costs next to nothing; None elsewhere, or without a density."""
-    from unrelu.report.model import likelihood_facts, reported_likelihood
+    from unrelu.report.model import likelihood_facts
 
-    if (told := reported_likelihood(learner)) is not None:
-        return told
-    n, d = learner.report_.n_rows, learner.report_.n_features
+    n, d, told = learner.report_.n_rows, learner.report_.n_features, getattr(learner.report_, "log_likelihood", None)
+    if told is not None:  # by a fit that maximized it
+        return likelihood_facts(told, learner.n_parameters_, n)
     if n * d * max(d, _FEW_COLUMNS) > _CHEAP:
         return None
     with warnings.catch_warnings():
@@ -252,7 +244,7 @@ def _learned(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str, 
     return job.answer(facts, shown)
 
 
-@command()
+@command
 def check(
     job: Job,
     table: Annotated[
@@ -300,7 +292,7 @@ def check(
     return job.answer({"model": model, **check_facts(found)}, check_shown(found, job.seconds, job.words), code=code)
 
 
-@command()
+@command
 def report(
     job: Job,
     paths: options.Tables,
@@ -360,7 +352,7 @@ def report(
     return job.answer(facts, page_shown(made, size, job.seconds))
 
 
-@command()
+@command
 def info(
     job: Job,
     file: Annotated[

@@ -76,7 +76,7 @@ def tables(what: str = "Tables", more: str = "") -> Any:
     )
 
 
-def floor(help_text: str = "The floor: a number") -> Any:
+def floor(help_text: str = "The floor: a number (0 by default)") -> Any:
     """One floor, or floors of single columns."""
     return option(
         f"{help_text}, min for each column's smallest value where it repeats, none, or floors of single columns"
@@ -98,8 +98,7 @@ Tables = Annotated[list[str], tables()]
 Rows = Annotated[str, output("The table to write, its kind by extension; - is csv on stdout.", kind="rows")]
 Json = Annotated[bool, option("Print one JSON object instead of text.", "--json", show_default=False)]
 Seed = Annotated[int | None, "Whole number that makes the random draws repeatable.", {"min": 0}]
-Floor = Annotated[list[str], floor()]
-OtherFloor = Annotated[list[str] | None, floor("The floor: a number (0 by default)")]
+Floor = Annotated[list[str] | None, floor()]
 Ceiling = Annotated[
     list[str] | None,
     "Upper limits, the mirror image of floors: a number, max, or As=90,Pb=max. A column has one of both.",
@@ -190,8 +189,8 @@ class FitOptions:
     """The options of a fit, None where they are not given, of a command that takes a model from a file instead."""
 
     components: Components = None
-    method: Annotated[str | None, "How to learn, as in unrelu fit."] = None
-    floor: OtherFloor = None
+    method: Annotated[str | None, "How to learn: a method of unrelu fit, auto by default."] = None
+    floor: Floor = None
     ceiling: Ceiling = None
     shape: Shape = None
     floor_tolerance: Tolerance = 0.0
@@ -254,24 +253,29 @@ def spelled_out(signature: inspect.Signature) -> tuple[inspect.Signature, dict[s
 
 def gathered(
     signature: inspect.Signature, groups: Mapping[str, Sequence[str]], given: Mapping[str, Any]
-) -> dict[str, Any]:
-    """The arguments of a command, those that a parameter stands for as one."""
+) -> tuple[dict[str, Any], dict[str, Output]]:
+    """The arguments of a command, those that a parameter stands for as one; and its outputs, with their paths."""
     found = {name: given[name] for name in signature.parameters if name not in groups and name != "job"}
     for name, options in groups.items():
         own = {each: listed_items(given[each]) if each in _LISTS else given[each] for each in options}
         found[name] = replace(signature.parameters[name].default, **own)
-    return found
+    outputs = {}
+    for name, parameter in signature.parameters.items():
+        spec = next(iter(getattr(parameter.annotation, "__metadata__", ())), None)
+        if isinstance(spec, Output):
+            path = found[name]
+            if spec.kind == "rows" and path == "-" and given["as_json"]:
+                raise InvalidParameterError("--json needs --output: standard output cannot hold the rows as well.")
+            kind = "columns" if spec.kind == "table" and found["reading"].id else spec.kind
+            outputs[spec.fact or name] = replace(spec, path=None if path is None else Path(path), kind=kind)
+    return found, outputs
 
 
 # --- texts of the command line ----------------------------------------------------------------------
 
 
 def listed_items(texts: Sequence[str] | None) -> list[str]:
-    """The items of comma-separated lists; an item with a comma in it stands in double quotes.
-
-    >>> listed_items(["As, Pb", '"Fe, total"'])
-    ['As', 'Pb', 'Fe, total']
-    """
+    """The items of comma-separated lists; an item with a comma in it stands in double quotes."""
     rows = csv.reader(texts or (), skipinitialspace=True)
     return [item.strip() for row in rows for item in row if item.strip()]
 

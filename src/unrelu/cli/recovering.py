@@ -12,7 +12,7 @@ import typer
 
 from unrelu.cli import options
 from unrelu.cli.frame import BAD_INPUT, INTERRUPTED, Answer, Job, command
-from unrelu.errors import CannotPeelError, InputFileError, InvalidParameterError
+from unrelu.errors import CannotPeelError, InputFileError, InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
     from unrelu.contracts import FloatArray, Samples, Watch
@@ -26,19 +26,7 @@ _MOST_DRAWN = 1000  # rows that are drawn beside the table's
 _PRIORS = ("none", "gaussian", "sparse", "nonnegative")
 
 
-@command(
-    {
-        "What components_, bias_ and hidden() say of them": "What is said of them",
-        "add rows or leave them out": "add rows or leave them out with --drop",
-        "latent vector: row_identifiable_ marks them, and latent_ holds a guess there": "latent vectors: these are"
-        " filled in",
-        "The best state is kept: raise max_iter, or go on from it with warm_start=True": "To go on, raise --max-iter,"
-        " or run the same command again with --state FILE",
-        "shape= goes with dense tables: pass X.toarray()": "--shape goes with dense tables: write it as one",
-        "To go on, run the same again": "To go on, run the same command again",
-        "the bias's density: give": "the density of the biases, which is a Python object: in Python, give",
-    }
-)
+@command
 def factor(
     job: Job,
     paths: options.Tables,
@@ -51,7 +39,7 @@ def factor(
     ] = "centered",
     tol: Annotated[float, "Relative residual at which a fit counts as exact."] = 1e-12,
     max_iter: Annotated[int, "Most iterations of this run.", {"min": 1}] = 500,
-    floor: options.Floor = ["0.0"],  # noqa: B006 - typer copies it
+    floor: options.Floor = None,
     shape: options.NormalShape = None,
     floor_tolerance: options.Tolerance = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
@@ -78,7 +66,6 @@ def factor(
     A value at the floor only says that T is not above it. Cells may be missing; cells below the floor are an error.
     """
     count = options.number_or_auto("--components", components)
-    from unrelu.cli.inputs import opened
     from unrelu.notebook import fact_table
     from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
     from unrelu.report.recovery import factor_facts, factor_picture, factor_shown
@@ -87,8 +74,8 @@ def factor(
     recovery = ReLUMatrixRecovery(
         count, method, gauge, floor_tolerance=floor_tolerance, tol=tol, max_iter=max_iter, random_state=seed
     )
-    table = opened(job, paths, reading, floor if floor != ["0.0"] else None)
-    recovery.set_params(floor=options.limits("--floor", floor), shape=options.shapes(shape, "normal"))
+    table = job.opened(paths, reading, floor)
+    recovery.set_params(floor=options.limits("--floor", floor or ["0.0"]), shape=options.shapes(shape, "normal"))
     with job.watch() as watch:
         recovery.watched_by(watch).fit(table, state=state)
     job.write(
@@ -127,7 +114,7 @@ def _hidden_blocks(recovery: ReLUMatrixRecovery) -> Iterator[FloatArray]:
         yield recovery.hidden_rows(first, first + size)
 
 
-@command()
+@command
 def network(
     job: Job,
     paths: Annotated[
@@ -173,7 +160,6 @@ def network(
         wanted = float(selection)
     if path_picture is not None and wanted == "fdr":
         raise InvalidParameterError("--path-picture has nothing to draw: --selection fdr takes no path.")
-    from unrelu.cli.inputs import opened
     from unrelu.estimators import RectifiedGaussianNetwork
     from unrelu.graph.learning import networkx_module, write_edges
     from unrelu.report import network as drawing
@@ -184,7 +170,7 @@ def network(
         found = _of_record(paths, wanted, seed, fitting, watch)
         if found is None:
             parameters = fitting.parameters(seed, components=False)
-            rows = opened(job, paths, reading.without(groups), fitting.floor)
+            rows = job.opened(paths, reading.without(groups), fitting.floor)
             found = RectifiedGaussianNetwork(wanted, **parameters).watched_by(watch).fit(rows, groups=groups)
     edges, names = drawing.labelled_edges(found)
     path = found.path_
@@ -219,7 +205,7 @@ def _of_record(
     return RectifiedGaussianNetwork.from_learned(content.watched_by(watch), selection, random_state=seed)
 
 
-@command({"the result has both, as latent and rival": "the better one is used, --json has both"})
+@command
 def recover(
     job: Job,
     weights: Annotated[
@@ -255,8 +241,7 @@ def recover(
         Path, options.output("The clean table to write, its kind by extension.", "Clean table", "table", "clean")
     ] = Path("clean.csv"),
     latent: Annotated[
-        Path | None,
-        options.also("Also write the latent vectors: a table, as --output.", "Latent vectors", "table"),
+        Path | None, options.also("Also write the latent vectors: a table, as --output.", "Latent vectors", "table")
     ] = None,
     outliers: Annotated[
         Path | None,
@@ -273,20 +258,33 @@ def recover(
     for path in [path for path in paths if os.path.exists(path) and weights.exists()]:
         if os.path.samefile(path, weights):
             raise InputFileError(f"{path} is given both as WEIGHTS and as a table: give the layer first, then tables.")
-    methods = _methods(method, prior, noise_scale, penalty, intercept)
     from unrelu.cli.inputs import loaded_layer, matched_table
     from unrelu.limits import floor_per_column
+    from unrelu.recovery import LatentLasso, RobustLatent
     from unrelu.recovery.latent_estimator import ReLULatentRecovery
+    from unrelu.recovery.latent_methods import prior_named
     from unrelu.report.recovery import recover_picture, recovery_facts, recovery_shown
     from unrelu.report.tables import numbered, write_rows
+    from unrelu.validation import check_choice
 
+    check_choice("method", method, list(options.METHODS["recover"]))
+    check_choice("prior", prior or "none", _PRIORS)
+    robust = {"--prior": prior not in (None, "none"), "--noise-scale": noise_scale is not None}
+    lasso = {"--penalty": penalty is not None, "--intercept": intercept}
+    foreign, other = (robust, "robust") if method == "lasso" else (lasso, "lasso")
+    for option in [option for option, given in foreign.items() if given]:
+        raise InvalidParameterError(f"{option} belongs to --method {other}: leave it out, or choose that method.")
     slopes, bias, own_floor, own_names, fitted = loaded_layer(weights, components, floor)
     table, at = matched_table(job, weights, own_names, len(bias), paths, reading)
     names = table.feature_names if own_names is None else tuple(own_names[j] for j in at)
     limit = floor_per_column(options.limits("--floor", floor), len(at), names) if floor else own_floor[at]
-    known = slopes[at], bias[at], methods[fitted]
+    how: LatentMethod = LatentLasso(penalty, intercept)
+    if method == "robust":  # latent numbers of a fitted layer are Gaussian where nothing else is said
+        named = prior or ("gaussian" if fitted else "none")
+        how = RobustLatent(prior_named(None if named == "none" else named), noise_scale)
+    layer = slopes[at], bias[at], how
     try:
-        recovery = ReLULatentRecovery(*known, floor=limit, floor_tolerance=floor_tolerance, random_state=seed)
+        recovery = ReLULatentRecovery(*layer, floor=limit, floor_tolerance=floor_tolerance, random_state=seed)
         recovery.fit()
     except InvalidParameterError as error:
         raise InvalidParameterError(f"{weights}: {error}", parameter=error.parameter) from error
@@ -302,43 +300,7 @@ def recover(
     return job.answer(facts, recovery_shown(rows, names, f"{weights} in {job.seconds:.2f} s"))
 
 
-def _methods(
-    name: str, prior: str | None, noise_scale: float | None, penalty: float | None, intercept: bool
-) -> dict[bool, LatentMethod]:
-    """The method, checked; for a fitted layer (True) latent numbers are Gaussian where nothing else is said."""
-    from unrelu.recovery import LatentLasso, RobustLatent
-    from unrelu.recovery.latent_methods import prior_named
-    from unrelu.validation import check_choice
-
-    check_choice("method", name, list(options.METHODS["recover"]))
-    check_choice("prior", prior or "none", _PRIORS)
-    robust = {"--prior": prior not in (None, "none"), "--noise-scale": noise_scale is not None}
-    lasso = {"--penalty": penalty is not None, "--intercept": intercept}
-    foreign, other = (robust, "robust") if name == "lasso" else (lasso, "lasso")
-    for option in [option for option, given in foreign.items() if given]:
-        raise InvalidParameterError(f"{option} belongs to --method {other}: leave it out, or choose that method.")
-    if name == "lasso":
-        return dict.fromkeys((False, True), LatentLasso(penalty, intercept))
-    words = {fitted: prior or ("gaussian" if fitted else "none") for fitted in (False, True)}
-    return {
-        fitted: RobustLatent(prior_named(None if word == "none" else word), noise_scale)
-        for fitted, word in words.items()
-    }
-
-
-@command(
-    {
-        "n_components=": "--widths ",
-        "If these columns have another floor": "If the outermost layer has no rectifier, x = A h, add --linear; if"
-        " these columns have another floor",
-        "Leave such rows out, or the columns": "Leave such rows out, or the columns with --drop",
-        "Add rows, or lower the number of units": "Add rows, lower --widths, or (with --linear) allow for an"
-        " --output-bias",
-        "ower the width": "ower --widths",
-        "another width": "other --widths",
-        "more units than that, or a bias": "more units than that, or (with --linear) an --output-bias",
-    }
-)
+@command
 def peel(
     job: Job,
     paths: Annotated[list[str], options.tables("Tables of outputs")],
@@ -383,18 +345,11 @@ def peel(
     """
     q = None if inputs is None else options.number_or_auto("--inputs", inputs)
     layers = _widths(widths)
-    if latent is not None and q is None:
-        raise InvalidParameterError("--latent writes the inputs: say how many there are, with --inputs.")
-    if latent is not None and isinstance(q, int) and isinstance(layers[-1], int) and q >= layers[-1]:
-        raise InvalidParameterError(
-            f"--latent: {q} inputs behind {layers[-1]} units are not looked for; --inputs must be below --widths."
-        )
     given = {"--output-bias": output_bias, "--method": method is not None, "--inputs": q is not None}
-    given |= {"--floor": floor is not None, "--floor-tolerance": floor_tolerance > 0.0}
-    _refuse_together({name for name, there in given.items() if there}, linear, len(layers), method)
+    given |= {"--floor": floor is not None, "--floor-tolerance": floor_tolerance > 0.0, "--latent": latent is not None}
+    _refuse_together({name for name, there in given.items() if there}, linear, layers, method, q)
     import numpy as np
 
-    from unrelu.cli.inputs import opened
     from unrelu.methods import method_named
     from unrelu.recovery.layers.facets import INTERRUPTED as STOPPED
     from unrelu.recovery.two_layer_estimator import checked_limits
@@ -406,7 +361,7 @@ def peel(
     checked_limits(None, max_seconds)
     method_named(hidden_method)
     own = {"n_inputs": q, "max_seconds": max_seconds, "hidden_method": hidden_method, "random_state": seed}
-    table = opened(job, paths, reading, floor)
+    table = job.opened(paths, reading, floor)
     content: TwoLayerReLULearner | Peeled
     failure = None
     with job.watch() as watch:
@@ -446,10 +401,19 @@ def peel(
     return job.answer(network.facts(), [f"{headline} in {job.seconds:.2f} s.", *network.shown()], code=code)
 
 
-def _refuse_together(given: set[str], linear: bool, depth: int, method: str | None) -> None:
+def _refuse_together(
+    given: set[str], linear: bool, widths: list[int | str], method: str | None, q: int | str | None
+) -> None:
     """Raise where options do not go together."""
     from unrelu.validation import check_choice
 
+    depth, innermost = len(widths), widths[-1]
+    if "--latent" in given and q is None:
+        raise InvalidParameterError("--latent writes the inputs: say how many there are, with --inputs.")
+    if "--latent" in given and isinstance(q, int) and isinstance(innermost, int) and q >= innermost:
+        raise InvalidParameterError(
+            f"--latent: {q} inputs behind {innermost} units are not looked for; --inputs must be below --widths."
+        )
     check_choice("method", method or "facets", list(options.METHODS["peel"]))
     for name in ("--output-bias", "--method"):
         if name in given and not linear:
@@ -490,12 +454,15 @@ def _rectified(
     import numpy as np
 
     import unrelu
+    from unrelu.recovery.layers.peeled import Peeled
 
     failure = None
     try:
         peeled = unrelu.peel(table, widths, watch=watch, **own)
-    except CannotPeelError as error:
-        if not (isinstance(error.peeled, unrelu.Peeled) and error.peeled.layers):
+    except InvalidDataError as error:
+        if error.parameter == "floor":
+            error.add_note("If the outermost layer has no rectifier, x = A h, add --linear.")
+        if not (isinstance(error, CannotPeelError) and isinstance(error.peeled, Peeled) and error.peeled.layers):
             raise
         peeled, failure = error.peeled, error
     z = peeled.hidden[:, :0] if peeled.inputs is None else peeled.inputs

@@ -23,7 +23,7 @@ _INPUTS = ["hidden ReLU activations of a network on scikit-learn's digits"]
 NAMES = "wu2019-figure1, outliers-figure1, outliers-figure2, outliers-table1"
 
 
-@command()
+@command
 def demo(
     output: Annotated[Path, options.output("The folder to write to, created if missing.")] = Path("unrelu-demo"),
     seed: Annotated[int, "Seed of the network's training.", {"min": 0, "max": 2**32 - 1}] = 0,
@@ -88,7 +88,7 @@ def demo(
     return job.answer(facts, shown, [f"Next: unrelu info {model_path}"])
 
 
-@command()
+@command
 def reproduce(
     name: Annotated[str, typer.Argument(help=f"Which: {NAMES}.", metavar="NAME")],
     quick: Annotated[bool, "Fewer runs and points: under two minutes instead of under thirty."] = False,

@@ -20,15 +20,13 @@ if TYPE_CHECKING:
     from unrelu.estimators import FloorOutlierDetector
     from unrelu.synthetic import Floats
 
-_SAYS = {"use method='one_pass'": "fit a model of other rows and give it as --model"}
-
 
 def _by(model: Path | None, job: Job, itself: str = "the model of the table itself") -> str:
     """Who answered, and how long it took."""
     return f"{itself if model is None else model} in {job.seconds:.2f} s"
 
 
-@command()
+@command
 def impute(
     job: Job,
     paths: options.Tables,
@@ -107,7 +105,7 @@ def impute(
     return job.answer(facts, done.shown(_by(model, job)), fitted=imputer)
 
 
-@command()
+@command
 def predict(
     job: Job,
     paths: options.Tables,
@@ -115,8 +113,7 @@ def predict(
     model: options.Model = None,
     quantiles: Annotated[str, "The quantiles to give, as .05,.5,.95.", {"metavar": "LEVELS"}] = ".05,.5,.95",
     uncut: Annotated[
-        bool,
-        options.option("Predict what is hidden by the floor, instead of what the table shows.", "--hidden"),
+        bool, options.option("Predict what is hidden by the floor, instead of what the table shows.", "--hidden")
     ] = False,
     fitting: options.FitOptions = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
@@ -171,7 +168,7 @@ def _found(
     return False, replace(reading, drop=[*reading.drop, column], columns=[c for c in reading.columns if c != column])
 
 
-@command(_SAYS)
+@command
 def score(
     job: Job,
     paths: options.Tables,
@@ -224,7 +221,7 @@ def score(
     return job.answer({"model": model, **found.facts(most)}, shown, fitted=detector)
 
 
-@command(_SAYS)
+@command
 def clean(
     job: Job,
     paths: options.Tables,
@@ -283,7 +280,7 @@ def _detector(
     return FloorOutlierDetector.from_model(law, **wanted).watched_by(watch), table
 
 
-@command()
+@command
 def sample(
     job: Job,
     model: Annotated[
@@ -316,7 +313,7 @@ def sample(
     return job.answer(facts, [f"{counted(rows, 'row')} of {counted(width, 'column')} written to {output}"])
 
 
-@command({"at most d = ": "at most ", "use k > 1": "ask for more --components"})
+@command
 def simulate(
     *,
     job: Job,

@@ -349,7 +349,7 @@ class RectifiedGaussianLearner(FittedModel):
                 " number."
             )
         if not auto and k is not None and not (isinstance(k, Integral) and 1 <= k <= d):
-            raise InvalidParameterError(f"n_components must be None or between 1 and {d} (the columns), got {k!r}.")
+            raise InvalidParameterError(f"n_components must be between 1 and {d} (the columns), or None, got {k!r}.")
         if not isinstance(self.nonnegative_bias, bool | np.bool_):
             raise InvalidParameterError(f"nonnegative_bias must be True or False, got {self.nonnegative_bias!r}.")
         return replace(

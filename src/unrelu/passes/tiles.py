@@ -148,7 +148,7 @@ class Screening:
                 f" with {what}=, or take {what}={word!r}: each column's {extreme} value where it repeats. A column"
                 f" without a {what} has {what}=None. Otherwise correct these values or mark them as missing with NaN."
             )
-        raise InvalidDataError(words, rows=self.below_first_row[columns].tolist())
+        raise InvalidDataError(words, parameter=what, rows=self.below_first_row[columns].tolist())
 
 
 def reachable(values: NDArray[Any]) -> NDArray[Any]:

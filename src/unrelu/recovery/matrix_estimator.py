@@ -212,7 +212,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     def _sparse_cells(self, X: Any, reset: bool) -> Cells:
         table = scipy.sparse.csr_array(X)
         if not (isinstance(self.shape, str) and self.shape == "normal"):
-            raise InvalidParameterError("shape= goes with dense tables: pass X.toarray().")
+            raise InvalidParameterError("shape= goes with dense tables: write it as one.")
         if reset:
             self._learn_columns(SparseSamples(table, self._names()), part=True)
         assumptions = self._assumptions()

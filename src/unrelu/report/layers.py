@@ -14,6 +14,8 @@ from unrelu.notebook import Table, fact_table
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.peeled import Peeled
 from unrelu.report.pictures import (
+    BOTH_SIGNS,
+    HIDDEN,
     INK,
     LEARNED,
     MOST_NAMES,
@@ -24,7 +26,6 @@ from unrelu.report.pictures import (
     new_figure,
     panels_of,
     tidy,
-    weight_image,
 )
 from unrelu.report.tables import numbered
 from unrelu.tables.write import names_or_numbers
@@ -38,6 +39,7 @@ _MOST_UNITS, _MOST_INPUTS = 20, 6  # in a table
 _MOST_HISTOGRAMS, _BINS = 4, 30
 _MOST_UNIT_NAMES, _MOST_INPUT_NAMES = 24, 12  # that are all written in a picture
 _LEAST = 1e-17  # residual that is drawn
+_BRIGHTEST = 99.0  # percentile of the weights' sizes from which on colours are full
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,18 +245,14 @@ def _draw_layer(
     """Its weights, and beside their rows bars of how often units are off."""
     left, right = figure.subplots(1, 2, width_ratios=[2.6, 1.0])
     d, p = weights.shape
-    image = weight_image(left, weights)
     grey = " (grey: not determined)" if np.isnan(weights).any() else ""
     below = f"unit of layer {number - 1}" if number > 1 else "output" if d > MOST_NAMES else ""
+    scale = layer.units_found == layer.n_hidden
+    _draw_weights(left, weights, names, numbered("h", p), _MOST_UNIT_NAMES, scale=scale)
     tidy(left, f"Layer {number}: weights of {d:,} outputs{grey}", below, "hidden unit")
-    left.spines[:].set_visible(False)
-    name_columns(left, names)
-    _name_lines(left, numbered("h", p), _MOST_UNIT_NAMES)
-    if layer.units_found < layer.n_hidden:
+    if not scale:
         words = f"{layer.units_found} of {layer.n_hidden} units found:\nthe weights are not determined"
         left.text(0.5, 0.5, words, transform=left.transAxes, ha="center", va="center", color=INK)
-    else:
-        figure.colorbar(image, ax=left, pad=0.02, extend="both")
     shares = 100.0 * np.array(_share_off(layer))
     colours = [NAIVE if unit in layer.doubtful_units else LEARNED for unit in range(len(shares))]
     right.barh(range(len(shares)), shares, color=colours, height=0.8)
@@ -263,6 +261,23 @@ def _draw_layer(
     doubtful = " (orange: doubtful)" if layer.doubtful_units else ""
     tidy(right, f"Units off{doubtful}", "% of the rows", "")
     _name_lines(right, numbered("h", layer.n_hidden), _MOST_UNIT_NAMES)
+
+
+def _draw_weights(
+    axes: Axes, weights: FloatArray, columns: tuple[str, ...], lines: tuple[str, ...], most: int, *, scale: bool
+) -> None:
+    """Weights (outputs x units), a row for every unit: white is 0, grey not known."""
+    import matplotlib
+
+    known = np.abs(weights[~np.isnan(weights)])
+    limit = (float(np.percentile(known, _BRIGHTEST)) if len(known) else 0.0) or 1.0
+    colours: Any = matplotlib.colormaps[BOTH_SIGNS].with_extremes(bad=HIDDEN)
+    image = axes.imshow(weights.T, cmap=colours, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+    if scale:
+        axes.figure.colorbar(image, ax=axes, pad=0.02, extend="both")
+    axes.spines[:].set_visible(False)
+    name_columns(axes, columns)
+    _name_lines(axes, lines, most)
 
 
 def _name_lines(axes: Axes, names: tuple[str, ...], most: int) -> None:
@@ -301,11 +316,8 @@ def _draw_inputs(figure: SubFigure, weights: FloatArray, choice: tuple[tuple[int
     """The weights of the inputs, and the residuals that chose their number."""
     left, right = figure.subplots(1, 2, width_ratios=[2.6, 1.0])
     n_units, n_inputs = weights.shape
-    figure.colorbar(weight_image(left, weights), ax=left, pad=0.02, extend="both")
+    _draw_weights(left, weights, numbered("h", n_units), numbered("z", n_inputs), _MOST_INPUT_NAMES, scale=True)
     tidy(left, f"Inputs: weights on {n_units:,} units", "hidden unit", "input")
-    left.spines[:].set_visible(False)
-    name_columns(left, numbered("h", n_units))
-    _name_lines(left, numbered("z", n_inputs), _MOST_INPUT_NAMES)
     if not choice:
         right.set_axis_off()
         return

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import eigvalsh
-from scipy.sparse.linalg import eigsh
 
 from unrelu.contracts import Doubt, FloatArray
+from unrelu.fit.nearest import largest_eigenpairs
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Table, fact_table
 from unrelu.report.tables import doubt_table, labels, shape_words, with_error
@@ -22,13 +21,11 @@ from unrelu.validation import counted
 
 if TYPE_CHECKING:
     from unrelu.estimators import RectifiedGaussianLearner, RectifiedGaussianMixture, ReLUMatrixRecovery
-    from unrelu.estimators.fitted import FittedModel
     from unrelu.recovery.matrix.state import MatrixState
 
 Facts: TypeAlias = dict[str, Any]
 
 _MOST_COLUMNS = 20  # in a table
-_DENSE = 500  # beyond so many columns a few eigenvalues come sooner by Lanczos' method
 
 
 def column_facts(
@@ -82,11 +79,8 @@ def strongest_correlations(model: RectifiedGaussian, stderr: FloatArray | None =
 
 def variance_shares(model: RectifiedGaussian, most: int = 5) -> list[float]:
     """Shares of the latent variance in the first principal components, columns standardized."""
-    r, d, k = model.correlation, model.n_features, min(most, model.n_features)
-    if d <= _DENSE:
-        values = eigvalsh(r, subset_by_index=[d - k, d - 1])
-    else:
-        values = np.sort(eigsh(r, k, return_eigenvectors=False, v0=np.ones(d)))
+    d = model.n_features
+    values, _ = largest_eigenpairs(model.correlation, min(most, d))
     return [round(float(value), 12) for value in np.maximum(values[::-1], 0.0) / d]
 
 
@@ -152,12 +146,6 @@ def likelihood_facts(log_likelihood: float, n_parameters: int, n_rows: float) ->
         "aic": -2.0 * log_likelihood + 2.0 * n_parameters,
         "bic": float(-2.0 * log_likelihood + n_parameters * np.log(n_rows)),
     }
-
-
-def reported_likelihood(learner: FittedModel) -> Facts | None:
-    """What a fit by likelihood has told already; None of other fits."""
-    found = getattr(learner.report_, "log_likelihood", None)
-    return None if found is None else likelihood_facts(found, learner.n_parameters_, learner.report_.n_rows)
 
 
 def likelihood_words(facts: Facts) -> str:
@@ -237,7 +225,9 @@ def _dictionary(value: Any) -> Facts:
 
 def _of_learner(learner: RectifiedGaussianLearner, header: Mapping[str, Any], path: Path) -> Contents:
     """What a model file would say of it, and its parameters."""
-    told = {"parameters": _parameters(learner), "likelihood": reported_likelihood(learner)}
+    found = getattr(learner.report_, "log_likelihood", None)
+    known = None if found is None else likelihood_facts(found, learner.n_parameters_, learner.report_.n_rows)
+    told = {"parameters": _parameters(learner), "likelihood": known}
     return _of_model(learner.distribution_, {**header, "details": {**told, **fit_details(learner)}}, path)
 
 

@@ -43,11 +43,12 @@ def network_facts(network: RectifiedGaussianNetwork) -> dict[str, Any]:
     edges, names = labelled_edges(network)
     found, path = network.network_, network.path_
     degree = found.adjacency.sum(axis=1)
+    asked = not (edges and np.isnan(edges[0].stability))  # whether halves of the rows were
     return {
         "selection": network.selection,
         "rule": found.rule,
         "n_edges": len(edges),
-        "n_stable": _n_stable(edges),
+        "n_stable": sum(edge.stability >= STABLE for edge in edges) if asked else None,
         "n_left_out": found.n_left_out,
         "agreement": found.agreement,
         "n_rows": network.report_.n_rows,
@@ -74,8 +75,9 @@ def network_shown(network: RectifiedGaussianNetwork, seconds: float) -> list[str
         f" {found.effective_rows:,.0f} rows without; {penalty}).",
     ]
     if found.n_subsets and edges:
+        n_stable = sum(edge.stability >= STABLE for edge in edges)
         shown.append(
-            f"{_n_stable(edges):,} of them are stable: at least half of {found.n_subsets} halves of the rows have them"
+            f"{n_stable:,} of them are stable: at least half of {found.n_subsets} halves of the rows have them"
             f" by the same rule ({found.rule}). Two halves without a common row share {found.agreement:.0%} of theirs."
         )
     if alone:
@@ -90,13 +92,6 @@ def network_shown(network: RectifiedGaussianNetwork, seconds: float) -> list[str
         lines.append((str(edge.first), str(edge.second), *numbers))
     title = "strongest edges" if len(edges) > _MOST else "edges"
     return [*shown, Table((title, "", ">partial correlation", ">error", *last), lines)]
-
-
-def _n_stable(edges: tuple[Edge, ...]) -> int | None:
-    """None where halves of the rows were not asked."""
-    if edges and np.isnan(edges[0].stability):
-        return None
-    return sum(edge.stability >= STABLE for edge in edges)
 
 
 # --- the graph ------------------------------------------------------------------------------------
@@ -150,11 +145,7 @@ def _places(graph: Any) -> Places:
     parts = sorted((part for part in networkx.connected_components(graph) if len(part) > 1), key=_by_size)
     boxes = [_laid_out(networkx, graph.subgraph(sorted(part, key=str))) for part in parts]
     extents = [np.ptp(list(box.values()), axis=0) + _ROOM for box in boxes]
-    wide = (
-        max(1.3 * np.sqrt(sum(float(np.prod(extent)) for extent in extents)), *(e[0] for e in extents), 0.0)
-        if boxes
-        else 0.0
-    )
+    wide = max(1.3 * np.sqrt(sum(float(np.prod(extent)) for extent in extents)), *(e[0] for e in extents), 0.0)
     places: Places = {}
     corner, tall = np.zeros(2), 0.0
     for box, extent in zip(boxes, extents, strict=True):
@@ -257,21 +248,16 @@ def path_picture(path: NetworkPath) -> Figure:
     """The number of edges along the path and, where there is one, what the choice was made by."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-    by = [
-        (values, title, name)
-        for values, title, name in (
-            (path.criterion, "Extended BIC of the refits, less the least", "EBIC"),
-            (path.instability, "Disagreement of subsets of the rows", "instability"),
-        )
-        if values is not None
-    ]
-    figure = new_figure((6.5, 3.0 * (1 + len(by))))
-    axes: list[Axes] = list(figure.subplots(1 + len(by), 1, sharex=True, squeeze=False)[:, 0])
-    axes[0].plot(path.penalties, path.n_edges, "o-", color=LEARNED, markersize=3)
-    tidy(axes[0], f"{counted(int(path.n_edges[path.chosen]), 'edge')} at the penalty {path.penalty:.3g}", "", "edges")
-    for panel, (values, title, name) in zip(axes[1:], by, strict=True):
-        shown = values - np.nanmin(values) if name == "EBIC" else values
-        panel.plot(path.penalties, shown, "o-", color=LEARNED, markersize=3)
+    edges = f"{counted(int(path.n_edges[path.chosen]), 'edge')} at the penalty {path.penalty:.3g}"
+    told: list[tuple[Any, str, str]] = [(path.n_edges, edges, "edges")]
+    if path.criterion is not None:
+        told.append((path.criterion - np.nanmin(path.criterion), "Extended BIC of the refits, less the least", "EBIC"))
+    if path.instability is not None:
+        told.append((path.instability, "Disagreement of subsets of the rows", "instability"))
+    figure = new_figure((6.5, 3.0 * len(told)))
+    axes: list[Axes] = list(figure.subplots(len(told), 1, sharex=True, squeeze=False)[:, 0])
+    for panel, (values, title, name) in zip(axes, told, strict=True):
+        panel.plot(path.penalties, values, "o-", color=LEARNED, markersize=3)
         if name == "instability":
             panel.axhline(0.05, color=NAIVE, linewidth=0.8)
         tidy(panel, title, "", name)

@@ -10,7 +10,7 @@ import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ from unrelu.tables.table_file import unknown_kind
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
-    from matplotlib.image import AxesImage
 
 KINDS = (".png", ".svg", ".pdf")
 
@@ -34,7 +33,6 @@ BOTH_SIGNS = "RdBu_r"  # red above 0, blue below
 MOST_CELLS = 240  # rows and columns of an image; more would not be told apart
 MOST_NAMES = 30
 _LONGEST_NAME = 14
-_BRIGHTEST = 99.0  # percentile of the weights' sizes from which on colours are full
 
 Numbers: TypeAlias = NDArray[np.intp]
 
@@ -108,7 +106,7 @@ def short_name(name: str, longest: int = 16) -> str:
     return cut.replace("$", r"\$")  # a dollar sign would start a formula
 
 
-# --- tables and weights as images -----------------------------------------------------------------
+# --- tables as images -----------------------------------------------------------------
 
 
 def evenly(count: int, most: int) -> Numbers:
@@ -123,16 +121,6 @@ def cells_of(samples: Samples, rows: Numbers, columns: Numbers) -> FloatArray:
         here = (rows >= block.first_row) & (rows < block.first_row + len(block.values))
         cells[here] = block.values[rows[here] - block.first_row][:, columns]
     return cells
-
-
-def weight_image(axes: Axes, weights: FloatArray) -> AxesImage:
-    """Weights (outputs x units), a row for every unit: white is 0, grey not known."""
-    import matplotlib
-
-    known = np.abs(weights[~np.isnan(weights)])
-    limit = (float(np.percentile(known, _BRIGHTEST)) if len(known) else 0.0) or 1.0
-    colours: Any = matplotlib.colormaps[BOTH_SIGNS].with_extremes(bad=HIDDEN)
-    return axes.imshow(weights.T, cmap=colours, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
 
 
 def name_columns(axes: Axes, names: Sequence[str]) -> None:

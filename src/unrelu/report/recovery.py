@@ -265,7 +265,7 @@ def factor_picture(recovery: ReLUMatrixRecovery, table: Samples) -> Figure:
     if report.component_errors:
         below, right = cast("list[SubFigure]", below.subfigures(1, 2, width_ratios=[2.2, 1.0]))
         _draw_ranks(right.subplots(), report)
-    (_draw_component_bars if panels else _draw_component_image)(below, recovery)
+    _draw_components(below, recovery, bars=panels > 0)
     return figure
 
 
@@ -292,44 +292,37 @@ def _draw_table_and_hidden(figure: SubFigure, recovery: ReLUMatrixRecovery, tabl
         right.set_xlabel(f"▼ {words} that the table does not determine: filled in", color=NAIVE)
 
 
-def _component_labels(recovery: ReLUMatrixRecovery) -> list[str]:
-    shares = _variance_shares(recovery)
-    return [f"{name} ({share:.0%})" for name, share in zip(numbered("c", len(shares)), shares, strict=True)]
-
-
-def _draw_component_bars(figure: SubFigure, recovery: ReLUMatrixRecovery) -> None:
-    rank, d = recovery.components_.shape
-    every = figure.subplots(rank, 1, sharex=True, sharey=True, squeeze=False)[:, 0]
-    weak = np.array(recovery.report_.weak_columns)
-    colour = [NAIVE if j in weak else LEARNED for j in range(d)]
-    for axes, row, label in zip(every, recovery.components_, _component_labels(recovery), strict=True):
-        axes.bar(range(d), row, color=colour, width=0.8)
+def _draw_components(figure: SubFigure, recovery: ReLUMatrixRecovery, bars: bool) -> None:
+    """Loadings of the columns: bars, a panel for every component, or all of them as one image."""
+    components, names, shares = recovery.components_, _names_of(recovery), _variance_shares(recovery)
+    labels = [f"{name} ({share:.0%})" for name, share in zip(numbered("c", len(shares)), shares, strict=True)]
+    weak, column = np.array(recovery.report_.weak_columns), "column" if len(names) > MOST_NAMES else ""
+    if not bars:
+        axes = figure.subplots()
+        limit = float(np.percentile(np.abs(components), 99.5)) or 1.0
+        colours: Any = {"cmap": BOTH_SIGNS, "vmin": -limit, "vmax": limit}
+        image = axes.imshow(components, aspect="auto", interpolation="nearest", **colours)
+        step = max(1, -(-len(labels) // 12))
+        tidy(axes, _COMPONENTS, column, "")
+        axes.set_yticks(range(0, len(labels), step), labels[::step], fontsize=8)
+        axes.spines[:].set_visible(False)
+        name_columns(axes, names)
+        axes.plot(weak, np.full(len(weak), -0.5), "v", color=NAIVE, markersize=6, clip_on=False)
+        figure.colorbar(image, ax=axes, pad=0.02, extend="both")
+        return
+    every = figure.subplots(len(components), 1, sharex=True, sharey=True, squeeze=False)[:, 0]
+    colour = [NAIVE if j in weak else LEARNED for j in range(len(names))]
+    for axes, row, label in zip(every, components, labels, strict=True):
+        axes.bar(range(len(names)), row, color=colour, width=0.8)
         axes.axhline(0.0, color=INK, linewidth=0.8)
-        tidy(axes, "", "", "")
+        tidy(axes, "", column if axes is every[-1] else "", "")
         axes.spines["bottom"].set_visible(False)
         axes.set_ylabel(label, rotation=0, ha="right", va="center")
         axes.tick_params(axis="x", length=0)
     every[0].plot(weak, np.zeros(len(weak)), "v", color=NAIVE, markersize=6)
     every[0].set_title(_COMPONENTS, loc="left", fontsize=11, color=INK)
-    every[-1].set_xlim(-0.6, d - 0.4)
-    name_columns(every[-1], _names_of(recovery))
-    if d > MOST_NAMES:
-        every[-1].set_xlabel("column")
-
-
-def _draw_component_image(figure: SubFigure, recovery: ReLUMatrixRecovery) -> None:
-    axes, components, names = figure.subplots(), recovery.components_, _names_of(recovery)
-    limit = float(np.percentile(np.abs(components), 99.5)) or 1.0
-    image = axes.imshow(components, cmap=BOTH_SIGNS, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
-    labels = _component_labels(recovery)
-    step = max(1, -(-len(labels) // 12))
-    tidy(axes, _COMPONENTS, "column" if len(names) > MOST_NAMES else "", "")
-    axes.set_yticks(range(0, len(labels), step), labels[::step], fontsize=8)
-    axes.spines[:].set_visible(False)
-    name_columns(axes, names)
-    weak = np.array(recovery.report_.weak_columns)
-    axes.plot(weak, np.full(len(weak), -0.5), "v", color=NAIVE, markersize=6, clip_on=False)
-    figure.colorbar(image, ax=axes, pad=0.02, extend="both")
+    every[-1].set_xlim(-0.6, len(names) - 0.4)
+    name_columns(every[-1], names)
 
 
 def _draw_ranks(axes: Axes, report: MatrixReport) -> None:

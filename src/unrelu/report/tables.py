@@ -31,11 +31,7 @@ def numbered(letter: str, count: int) -> tuple[str, ...]:
 
 
 def with_error(value: float, stderr: float | None) -> str:
-    """A value and its standard error, to the digits the error deserves.
-
-    >>> with_error(0.51234, 0.0123), with_error(-1234.5, 20.0), with_error(2.0, None)
-    ('0.512 ± 0.012', '-1234 ± 20', '2')
-    """
+    """A value and its standard error, to the digits the error deserves."""
     if stderr is None or not math.isfinite(stderr):
         return f"{value:.4g}"
     if stderr == 0.0:

@@ -14,7 +14,7 @@ from unrelu.contracts import FloatArray
 from unrelu.estimators import RectifiedGaussianLearner
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Table
-from unrelu.papers.study import Curve, Experiment, Measure, Panel, Results, Study
+from unrelu.papers.study import Curve, Measure, Panel, Results, Study
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, diagonal, new_figure, tidy
 from unrelu.tables import ArraySamples
 
@@ -179,12 +179,13 @@ def _note(axes: Axes, lines: list[str]) -> None:
 
 def reproduction_picture(study: Study, results: Results) -> Figure:
     """A finished study as one picture: panels of curves with error bars, or a table."""
-    return _table_picture(study, results) if study.experiment.table else _panel_picture(study, results)
-
-
-def _draw_title(figure: Figure, study: Study) -> None:
+    experiment, panels = study.experiment, study.panels
+    size = (4.4 * len(panels), 1.6 + 3.4 * len(experiment.layout))
+    figure = new_figure((10.5, 1.9 + 0.75 * len(experiment.table)) if experiment.table else size)
     how = "reproduced in brief" if study.quick else "reproduced"
-    figure.suptitle(f"{study.experiment.title} ({how})", fontsize=14, color=INK)
+    figure.suptitle(f"{experiment.title} ({how})", fontsize=14, color=INK)
+    (_draw_table if experiment.table else _draw_panels)(figure, study, results)
+    return figure
 
 
 # --- panels -------------------------------------------------------------------------------------
@@ -206,11 +207,11 @@ def strokes(curves: tuple[Curve, ...], measures: tuple[Measure, ...]) -> list[St
     return drawn
 
 
-def _panel_picture(study: Study, results: Results) -> Figure:
+def _draw_panels(figure: Figure, study: Study, results: Results) -> None:
+    from matplotlib.lines import Line2D
+
     experiment, panels = study.experiment, study.panels
     groups = experiment.layout
-    figure = new_figure((4.4 * len(panels), 1.6 + 3.4 * len(groups)))
-    _draw_title(figure, study)
     grid = figure.subplots(len(groups), len(panels), sharey="row", sharex="col", squeeze=False)
     for row, measures in enumerate(groups):
         drawn = strokes(experiment.curves, measures)
@@ -220,8 +221,16 @@ def _panel_picture(study: Study, results: Results) -> Figure:
             title = panel.fixed if row == 0 else ""
             label = measures[0].label if len(measures) == 1 else "error, or divergence"
             tidy(axes, title, panel.axis.label if last else "", label if first else "")
-    _draw_legend(figure, strokes(experiment.curves, groups[0]), study)
-    return figure
+    drawn = strokes(experiment.curves, groups[0])
+    figure.legend(  # one for all panels, below them, with what the bars are
+        [Line2D([], [], **style) for *_, style in drawn],
+        [label for _, _, label, _ in drawn],
+        title=f"means ± standard deviations of {study.runs_in_words} runs",
+        loc="outside lower center",
+        ncols=min(4, (len(drawn) + 1) // 2),
+        frameon=False,
+        handlelength=3.5,
+    )
 
 
 def _draw_panel(axes: Axes, results: Results, panel: Panel, drawn: list[Stroke]) -> None:
@@ -248,59 +257,35 @@ def _draw_panel(axes: Axes, results: Results, panel: Panel, drawn: list[Stroke])
     axes.tick_params(axis="x", labelbottom=True)
 
 
-def _draw_legend(figure: Figure, drawn: list[Stroke], study: Study) -> None:
-    """One legend for all panels, below them, with what the bars are."""
-    from matplotlib.lines import Line2D
-
-    figure.legend(
-        [Line2D([], [], **style) for *_, style in drawn],
-        [label for _, _, label, _ in drawn],
-        title=f"means ± standard deviations of {study.runs_in_words} runs",
-        loc="outside lower center",
-        ncols=min(4, (len(drawn) + 1) // 2),
-        frameon=False,
-        handlelength=3.5,
-    )
-
-
 # --- tables -------------------------------------------------------------------------------------
 
 
-def _table_picture(study: Study, results: Results) -> Figure:
-    columns, table = study.experiment.columns, study.experiment.table
-    figure = new_figure((10.5, 1.9 + 0.75 * len(table)))
-    _draw_title(figure, study)
+def _draw_table(figure: Figure, study: Study, results: Results) -> None:
+    experiment, columns, table = study.experiment, study.experiment.columns, study.experiment.table
     axes = figure.subplots()
     axes.set_axis_off()
     axes.set_xlim(0.0, len(columns) + 1.0)
     axes.set_ylim(len(table) + 0.75, -0.5)
     for place, name in enumerate(columns):
         axes.text(place + 1.5, 0.0, name, ha="center", va="center", weight="bold", color=INK)
-    for number in range(1, len(table) + 1):
+    for number, (name, curves, in_paper) in enumerate(table, start=1):
         axes.axhline(number - 0.5, color=HIDDEN, linewidth=0.8)
-        _draw_row(axes, study.experiment, results, number)
+        colour = LEARNED if any(curve is not None and curve.ours for curve in curves) else INK
+        axes.text(0.05, number, name, va="center", weight="bold", color=colour)
+        for place, (curve, printed) in enumerate(zip(curves, in_paper, strict=True), start=1):
+            if curve is not None:
+                series = results.series(results.panels[0].axis, curve, experiment.measures[0])
+                text = f"{_seconds(series.mean[0])} ± {_seconds(series.std[0])}"
+                height = number if printed is None else number - 0.16
+                axes.text(place + 0.5, height, text, ha="center", va="center", color=colour)
+            if printed is not None:
+                style: Any = {"ha": "center", "va": "center", "color": _GREY, "fontsize": 9}
+                axes.text(place + 0.5, number + 0.2, f"{printed:.2f} s", **style)
     axes.axhline(len(table) + 0.5, color=HIDDEN, linewidth=0.8)
-    panel = study.panels[0]
+    panel, runs = study.panels[0], study.runs_in_words
     setting = f"{panel.axis.text(panel.settings[0])}, {panel.fixed}"
-    runs = study.runs_in_words
     note = f"{setting}. Above: mean ± standard deviation of {runs} runs here. Below, grey: the paper's."
     axes.text(0.0, len(table) + 0.75, note, va="center", fontsize=9, color=_GREY)
-    return figure
-
-
-def _draw_row(axes: Axes, experiment: Experiment, results: Results, number: int) -> None:
-    name, curves, in_paper = experiment.table[number - 1]
-    ours = any(curve is not None and curve.ours for curve in curves)
-    colour = LEARNED if ours else INK
-    axes.text(0.05, number, name, va="center", weight="bold", color=colour)
-    for place, (curve, printed) in enumerate(zip(curves, in_paper, strict=True)):
-        if curve is not None:
-            series = results.series(results.panels[0].axis, curve, experiment.measures[0])
-            text = f"{_seconds(series.mean[0])} ± {_seconds(series.std[0])}"
-            height = number if printed is None else number - 0.16
-            axes.text(place + 1.5, height, text, ha="center", va="center", color=colour)
-        if printed is not None:
-            axes.text(place + 1.5, number + 0.2, f"{printed:.2f} s", ha="center", va="center", color=_GREY, fontsize=9)
 
 
 def _seconds(value: float) -> str:

@@ -18,7 +18,7 @@ MODEL = unrelu.RectifiedGaussian([0.5, -1.0], [[1.0, 0.3], [0.3, 4.0]], feature_
 
 def looked_at(model, X, seed=0):
     nameless = model.with_parts(feature_names=None)
-    return Looked.at(unrelu.FloorImputer.from_model(nameless).cells(X), model.n_features, seed)
+    return Looked(unrelu.FloorImputer.from_model(nameless).cells(X), model.n_features, seed)
 
 
 def test_naive_numbers_are_the_tables_and_learned_ones_the_models():

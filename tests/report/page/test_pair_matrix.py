@@ -63,7 +63,7 @@ def test_scatter_plots_hold_few_rows():
     model = unrelu.synthetic.random_model(3, random_state=0)
     X = model.sample(5000, random_state=1)
     X[0] = np.nan
-    looked = Looked.at(unrelu.FloorImputer.from_model(model).cells(X), 3, 0)
+    looked = Looked(unrelu.FloorImputer.from_model(model).cells(X), 3, 0)
     facts = scatter_facts(model, looked)
     assert (facts["rows"], facts["of"], len(facts["values"][2])) == (600, 5000, 600)
     marks = np.array([list(letters) for letters in facts["marks"]])

@@ -130,7 +130,7 @@ def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: 
     if n < _ROWS_PER_COLUMN * d:
         raise InvalidDataError(
             f"Only {n:,} rows for {d:,} columns: telling bad cells from genuine ones takes at least five rows a column."
-            " Add rows, drop columns, or use method='one_pass'."
+            " Add rows, drop columns, or take a model that is not robust (one_pass)."
         )
     # Cells are judged by what fits them best; a rank or signs that the user assumes are for the result.
     free = replace(assumptions, n_components=None, nonnegative_bias=False, mirrored=(), shapes=())

@@ -59,7 +59,7 @@ def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str
     if n < 2 * d:
         raise InvalidDataError(
             f"Only {n:,} rows for {d:,} columns: telling outlier rows from genuine ones takes at least two rows a"
-            " column. Add rows, drop columns, or use method='one_pass'."
+            " column. Add rows, drop columns, or take a model that is not robust (one_pass)."
         )
     floor = np.array(assumptions.censoring).astype(subsample.values.dtype)
     x = at_least(subsample.values, floor)
@@ -70,7 +70,8 @@ def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str
     if counts[most] > len(x) / 2 and not np.isnan(row).any() and (row > floor).any():
         raise InvalidDataError(
             f"{counts[most] / len(x):.0%} of the rows are identical, such as {row_label(at)}: no method can tell"
-            " genuine rows from those. Drop the copies if they are an artefact, or use method='one_pass'.",
+            " genuine rows from those. Drop the copies if they are an artefact, or take a model that is not robust"
+            " (one_pass).",
             rows=[at],
         )
     varying = [spreads(column[~np.isnan(column)], low) for column, low in zip(subsample.values.T, floor, strict=True)]
@@ -201,7 +202,7 @@ def find_repeated_rows(
     if n - np.count_nonzero(repeated) < 2 * x.shape[1]:
         raise InvalidDataError(
             f"Nearly all rows are copies of {len(often)} rows: too few others are left to learn from. Drop the copies"
-            " if they are an artefact, or use method='one_pass'."
+            " if they are an artefact, or take a model that is not robust (one_pass)."
         )
     seen = np.count_nonzero(x[first] > floor, axis=1) > 1
     seen[often] = False

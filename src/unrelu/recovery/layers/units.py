@@ -151,7 +151,7 @@ def warn_of(found: FoundLayer, where: str = "") -> None:
         warn(
             f"{where}{report.units_found} of {report.n_hidden} hidden units were found; the others are hardly ever off,"
             " or hardly ever on, or one is off only where another is. Hidden units found can be used, but the output"
-            " weights are not determined and are NaN. Add rows, or lower the number of units.",
+            " weights are not determined and are NaN. Add rows, use fewer units, or allow for an output_bias.",
             UnitsNotFoundWarning,
         )
     if report.doubtful_units:
@@ -164,7 +164,7 @@ def warn_of(found: FoundLayer, where: str = "") -> None:
     if report.n_outlier_rows > _MANY_OUTLIERS * report.n_rows:
         warn(
             f"{where}{report.n_outlier_rows:,} of {report.n_rows:,} rows do not fit {report.n_hidden} hidden units and"
-            " were left out. Perhaps there are more units than that, or a bias.",
+            " were left out. Perhaps there are more units than that, or an output_bias.",
             DoubtfulUnitsWarning,
         )
 

@@ -190,7 +190,7 @@ def matrix_method(method: str | MatrixMethod) -> MatrixMethod:
     check_choice("method", method, [*_METHODS, "likelihood"])
     if method == "likelihood":
         raise InvalidParameterError(
-            "method='likelihood' needs the bias's density: give"
+            "method='likelihood' needs the bias's density, a Python object: give"
             " unrelu.papers.Likelihood(scipy.stats.norm(0, 1)), or whatever distribution the biases have."
         )
     return _METHODS[method]()

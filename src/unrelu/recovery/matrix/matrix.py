@@ -236,14 +236,14 @@ def warn_of(fit: MatrixFit, names: Sequence[str] | None) -> None:
     if report.weak_columns:
         weak = label_columns(~fit.conditions.column_identifiable, names)
         warn(
-            f"Not determined by their values above the floor: {weak}. What components_, bias_ and hidden() say of them"
-            " is filled in. Lower n_components, add rows or leave them out.",
+            f"Not determined by their values above the floor: {weak}. What is said of them"
+            " is filled in. Lower n_components, add rows or leave these columns out (drop=).",
             WeakColumnsWarning,
         )
     if report.weak_rows:
         warn(
             f"{report.weak_rows:,} of {report.n_rows:,} rows have too few values above the floor to determine their"
-            " latent vector: row_identifiable_ marks them, and latent_ holds a guess there.",
+            " latent vector: these are filled in.",
             WeakRowsWarning,
         )
     zero = int(np.count_nonzero(~effective_components(fit.factors)))
@@ -256,7 +256,7 @@ def warn_of(fit: MatrixFit, names: Sequence[str] | None) -> None:
     if not report.converged:
         warn(
             f"Not converged after {report.iterations:,} iterations: relative residual {report.residual:.3g}. The best"
-            " state is kept: raise max_iter, or go on from it with warm_start=True.",
+            " state is kept: raise max_iter, or go on from it (warm_start; state= keeps it in a file).",
             ConvergenceWarning,
         )
 

@@ -7,11 +7,9 @@ import functools
 import math
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from unrelu.checks.fit_check import FitCheck, Simulations
@@ -56,29 +54,20 @@ def rounded(values: FloatArray | Iterable[float], digits: int = 4) -> list[float
 # --- columns --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
 class Looked:
     """A sample of the rows with their numbers in the table (from 0), and counts over all rows, per column."""
 
-    sample: SampledCells
-    floored: NDArray[np.int64]
-    at_ceiling: NDArray[np.int64]
-    missing: NDArray[np.int64]
-
-    @classmethod
-    def at(cls, blocks: Iterable[Cells], n_features: int, seed: int) -> Looked:
-        """All rows, block by block."""
-        counts = np.zeros((3, n_features), dtype=np.int64)
+    def __init__(self, blocks: Iterable[Cells], n_features: int, seed: int) -> None:
+        self.floored, self.at_ceiling, self.missing = counts = np.zeros((3, n_features), dtype=np.int64)
 
         def counted(block: Cells) -> Cells:
-            missing = np.isnan(block.given)
-            for count, which in zip(counts, (block.beyond < 0, block.beyond > 0, missing), strict=True):
+            kinds = (block.beyond < 0, block.beyond > 0, np.isnan(block.given))
+            for count, which in zip(counts, kinds, strict=True):
                 count += np.count_nonzero(which, axis=0)
             return block
 
         most = int(np.clip(_MOST_CELLS // n_features, _FEWEST_ROWS, _MOST_ROWS))
-        sample = SampledCells.of(map(counted, blocks), most, seed)
-        return cls(sample, *counts)
+        self.sample = SampledCells.of(map(counted, blocks), most, seed)
 
     def facts(self) -> dict[str, Any]:
         """Counts over the whole table."""

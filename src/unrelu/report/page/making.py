@@ -80,7 +80,7 @@ def write_report(
         imputer = FloorImputer.from_model(model, floor_tolerance=tolerance)
     if table is not None:
         watch(Step("Looking at the rows"))
-        looked = told.Looked.at(imputer.cells(table), model.n_features, seed)
+        looked = told.Looked(imputer.cells(table), model.n_features, seed)
     watch(Step("Drawing columns"))
     bias_stderr, r_stderr = (None, None) if fitted is None else (fitted.bias_stderr_, fitted.correlation_stderr_)
     pictures = [told.picture(model, j, looked) for j in range(model.n_features)]
