@@ -477,7 +477,7 @@ class RectifiedGaussianLearner(FittedModel):
         """Raise InvalidParameterError if the two assume different things, or call their columns differently."""
         if self.n_features_in_ != other.n_features_in_:
             return  # their records will say so
-        mine, others = self._assumptions(), other._assumptions()
+        mine, others = self._assumptions(), other._assumed(other._columns)
         compared = [each.name for each in fields(mine) if each.compare]
         different = [name for name in compared if getattr(mine, name) != getattr(others, name)]
         different += [] if same_shapes(self._columns.shapes, other._columns.shapes) else ["shape"]
@@ -532,7 +532,7 @@ class HoldsLearner(FittedModel):
         if learner._columns.names is not None:
             self.feature_names_in_ = learner.feature_names_in_
         self._answers_on = learner._answers_on
-        self.__dict__.update({name: each for name, each in vars(learner).items() if name in learner._derived})
+        self.__dict__.update({name: each for name, each in vars(learner).items() if name in self._derived})
         return self
 
     def with_learner(self, learner: RectifiedGaussianLearner) -> Self:

@@ -198,10 +198,13 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         check_false_alarm_rate("false_alarm_rate", false_alarm_rate)
         options = {"false_alarm_rate": false_alarm_rate, "random_state": random_state}
         detector, law = cls._made_from(model, floor_tolerance, **options)
-        detector.distribution_ = law
-        detector._scores = OutlierScores.of_model(detector._law(), detector._columns.tolerance, detector._seed())
-        detector.offset_ = score_threshold(detector._scores, float(false_alarm_rate))
-        return detector
+        return detector._judging_by(law)
+
+    def _judging_by(self, law: RectifiedGaussian) -> Self:
+        self.distribution_ = law
+        self._scores = OutlierScores.of_model(self._law(), self._columns.tolerance, self._seed())
+        self.offset_ = score_threshold(self._scores, float(self.false_alarm_rate))
+        return self
 
     def _law(self) -> RectifiedGaussian:
         """The law of latent values, columns with a ceiling upside down."""
