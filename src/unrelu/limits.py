@@ -44,10 +44,6 @@ def limits_of(floor: Any, ceiling: Any, n_features: int, names: Sequence[str] | 
 
     A column with a ceiling has no floor: one number that is for all columns (the default among them) leaves it out,
     and a floor that names it is refused.
-
-    >>> limits = limits_of({"As": 0.5, "Pb": None}, {"Zn": 9.0}, 3, ["As", "Pb", "Zn"])
-    >>> limits.floor, limits.ceiling
-    (array([ 0.5, -inf, -inf]), array([inf, inf,  9.]))
     """
     low, low_from_data, named = levels("floor", floor, n_features, names)
     high, high_from_data, _ = levels("ceiling", ceiling, n_features, names)
@@ -84,11 +80,7 @@ def lifts(stated: CellLimits | None, floors: FloatArray, names: Sequence[str] | 
 
 
 def floor_per_column(floor: Any, n_features: int, names: Sequence[str] | None = None) -> FloatArray:
-    """The floor as one finite number per column, for what needs one in every column.
-
-    >>> floor_per_column(0.5, 2)
-    array([0.5, 0.5])
-    """
+    """The floor as one finite number per column, for what needs one in every column."""
     values, from_data, _ = levels("floor", floor, n_features, names)
     if from_data.any():
         raise InvalidParameterError(
@@ -127,11 +119,7 @@ def is_by_cell(*given: Any) -> bool:
 def levels(
     what: str, given: Any, n_features: int, names: Sequence[str] | None
 ) -> tuple[FloatArray, BoolArray, BoolArray]:
-    """(numbers, columns that take theirs from the table, columns that were named one by one).
-
-    >>> levels("floor", {"Pb": "min"}, 2, ["As", "Pb"])
-    (array([  0., -inf]), array([False,  True]), array([False,  True]))
-    """
+    """(numbers, columns that take theirs from the table, columns that were named one by one)."""
     if is_by_cell(given):
         raise InvalidParameterError(
             f"{what} has shape {np.shape(given)}, one number per cell, but one per column is needed here. Only"
@@ -162,11 +150,7 @@ def levels(
 def per_column(
     what: str, given: Any, n_features: int, names: Sequence[str] | None, usual: Any
 ) -> tuple[list[Any], BoolArray]:
-    """What was given for each column, and whether it was given for that column by itself.
-
-    >>> per_column("floor", {"Pb": 1.0}, 2, ["As", "Pb"], 0.0)
-    ([0.0, 1.0], array([False,  True]))
-    """
+    """What was given for each column, and whether it was given for that column by itself."""
     if isinstance(given, Mapping) or (hasattr(given, "items") and hasattr(given, "index")):  # a Series
         return _by_name(what, dict(given.items()), n_features, names, usual)
     if given is None or isinstance(given, str | Real):

@@ -89,10 +89,12 @@ class FittedModel(ScoresByDensity, FloorEstimator):
 
     @cached_property
     def correlation_(self) -> Any:
+        """Correlations of the latent values."""
         return self._handed_out(self.distribution_.correlation)
 
     @cached_property
     def scoring_covariance_(self) -> Any:
+        """What rows are scored by: the covariance, shrunken as far as it is uncertain."""
         return self._handed_out(self.distribution_.scoring.covariance)
 
     def _solve(self, name: str) -> None:

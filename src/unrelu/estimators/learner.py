@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
+from inspect import signature
 from numbers import Integral
 from typing import Annotated, Any, Self
 
@@ -499,20 +500,22 @@ class HoldsLearner(FittedModel):
     def stored(cls) -> dict[str, Any]:
         return {**super().stored(), "_learner": RectifiedGaussianLearner}
 
-    def _new_learner(self, **more: Any) -> RectifiedGaussianLearner:
+    def _new_learner(self) -> RectifiedGaussianLearner:
         """A learner with the parameters of this estimator."""
-        shared = ("method", "floor", "ceiling", "shape", "floor_tolerance", "random_state")
-        given: dict[str, Any] = {name: getattr(self, name) for name in shared}
-        return RectifiedGaussianLearner(**given, **more).watched_by(self._watch)
+        return RectifiedGaussianLearner(**self._of_the_learner()).watched_by(self._watch)
 
-    def _going_on(self, X: Any, **more: Any) -> RectifiedGaussianLearner:
+    def _of_the_learner(self) -> dict[str, Any]:
+        """Those of the parameters that a learner has."""
+        its = signature(RectifiedGaussianLearner).parameters
+        return {name: value for name, value in self.get_params(deep=False).items() if name in its}
+
+    def _going_on(self, X: Any) -> RectifiedGaussianLearner:
         """The learner that more rows are added to; their columns must be those of the rows before."""
         if self._learner is None:
-            return self._new_learner(**more)
+            return self._new_learner()
         if not isinstance(as_rows(X), Rows):
             validate_data(self, X, reset=False, skip_check_array=True)  # in this estimator's name
-        given = {name: value for name, value in self.get_params().items() if name in self._learner.get_params()}
-        self._learner.set_params(**given)
+        self._learner.set_params(**self._of_the_learner())
         return self._learner.watched_by(self._watch)
 
     def _hold(self, learner: RectifiedGaussianLearner) -> Self:
