@@ -6,6 +6,7 @@ hold, so that every fitted estimator can be saved.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
@@ -336,8 +337,12 @@ class FloorEstimator(BaseEstimator):
 class ScoresByDensity:
     """Scores of a whole table by the log densities of its rows."""
 
-    n_parameters_: int
     score_samples: Callable[[Any], FloatArray]
+
+    @property
+    @abstractmethod
+    def n_parameters_(self) -> int:
+        """How many numbers were learned."""
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
         """Mean log density of the rows.

@@ -191,7 +191,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         return self._log_densities(X, fitted.log_density, laws)
 
     @property
-    def n_parameters_(self) -> int:  # type: ignore[override]
+    def n_parameters_(self) -> int:
         """How many numbers were learned."""
         return self._result().n_parameters
 
