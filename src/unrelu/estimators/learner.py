@@ -189,8 +189,7 @@ class RectifiedGaussianLearner(FittedModel):
         outliers = "unknown" if expects_outliers(method) else "none"
         by_cell = bool(getattr(method, "takes_cell_limits", False))
         samples = self._labelled(X, sample_weight, groups, reset=True, by_cell=by_cell, outliers=outliers)
-        rows, assumptions = prepared(samples, self._columns, screened=True), self._assumptions()
-        evidence = SampleEvidence(rows, engine_for(rows, self._watch))
+        evidence, assumptions = self._evidence(samples), self._assumptions()
         left_open = isinstance(method, Auto) and isinstance(self.shape, str) and self.shape == "auto"
         if isinstance(method, Auto):
             method, because = self._chosen(method, evidence, assumptions)
