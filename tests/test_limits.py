@@ -51,6 +51,12 @@ def test_floors_of_every_kind(floor, expected):
     np.testing.assert_array_equal(limits_of(floor, None, 3, NAMES).floor, expected)
 
 
+def test_a_column_that_takes_its_floor_from_the_table_is_marked():
+    limits = limits_of({"Pb": "min"}, None, 3, NAMES)
+    np.testing.assert_array_equal(limits.floor, [0.0, NONE, 0.0])
+    assert limits.floor_from_data.tolist() == limits.floor_given.tolist() == [False, True, False]
+
+
 def test_columns_without_names_go_by_number():
     np.testing.assert_array_equal(limits_of({1: 2.0, "2": 3.0}, None, 3).floor, [0.0, 2.0, 3.0])
     np.testing.assert_array_equal(limits_of(pd.Series([1.0, 2.0, 3.0]), None, 3).floor, [1.0, 2.0, 3.0])

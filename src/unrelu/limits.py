@@ -44,10 +44,6 @@ def limits_of(floor: Any, ceiling: Any, n_features: int, names: Sequence[str] | 
 
     A column with a ceiling has no floor: one number that is for all columns (the default among them) leaves it out,
     and a floor that names it is refused.
-
-    >>> limits = limits_of({"As": 0.5, "Pb": None}, {"Zn": 9.0}, 3, ["As", "Pb", "Zn"])
-    >>> limits.floor, limits.ceiling
-    (array([ 0.5, -inf, -inf]), array([inf, inf,  9.]))
     """
     low, low_from_data, named = levels("floor", floor, n_features, names)
     high, high_from_data, _ = levels("ceiling", ceiling, n_features, names)

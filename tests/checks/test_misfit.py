@@ -7,6 +7,7 @@ import pytest
 
 import unrelu
 from unrelu.checks.rows import Look, is_sorted, neighbours_of
+from unrelu.estimators.second_look import has_far_values
 
 R = 0.5 + 0.5 * np.eye(5)
 N = 2000
@@ -99,6 +100,14 @@ def test_a_sorted_table_is_no_series():
     by_first = x[np.argsort(x[:, 0])]
     assert is_sorted(Look(np.arange(N), by_first, np.zeros(x.shape, dtype=np.int8), np.ones(N)))
     assert doubts(by_first) == {}
+
+
+def test_a_value_that_lies_far_beyond_the_middle_of_its_column():
+    values = np.random.default_rng(0).standard_normal((100, 2))
+    look = Look(np.arange(100), values, np.zeros((100, 2), dtype=np.int8), np.ones(100))
+    assert not has_far_values(look)
+    values[7, 1] = 9.0
+    assert has_far_values(look)
 
 
 def test_heavy_tails_of_one_column_and_of_all():

@@ -43,6 +43,7 @@ _COARSE = 50  # different values or fewer: counts, perhaps
 _MOST_PAIRS = 20_000  # that are tested: those of the strongest correlations
 _ATTEMPTS = 20  # at a simulated table that can be learned
 _POINTS, _BAND = 60, 0.99
+_OF_PAIRS = ("pair_statistic", "pair_p_value", "pair_adjusted", "observed", "expected")
 
 Columns = NDArray[np.intp]
 
@@ -256,7 +257,10 @@ def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulatio
         warnings.simplefilter("ignore")  # what is doubtful was said when the table was learned
         model = judge.marginal(kept.tolist()) if isinstance(judge, RectifiedGaussian) else judge(values, kept)
         grids = _grids(values, rows.seen[:, kept])
-        tolerance, pairs = rows.assumptions.floor_tolerance, tested_pairs(model)
+        tolerance = rows.assumptions.floor_tolerance
+        # Pairs that are tested, by their places among all: those of the strongest correlations.
+        strength = np.abs(model.correlation[np.triu_indices(model.n_features, 1)])
+        pairs = np.sort(np.argsort(-strength, kind="stable")[:_MOST_PAIRS])
 
         def numbers(values: FloatArray, fitted: RectifiedGaussian) -> tuple[FloatArray, FloatArray]:
             table = Standardized.of(values, fitted, tolerance)
@@ -279,11 +283,19 @@ def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulatio
             watch(Step("Simulating tables", len(every) - 1, simulations.number))
             batch = range(len(every), min(len(every) + available_cores(), simulations.number + 1))
             every += map_in_threads(simulated, batch)
+    kinds = ["normal"] * len(kept) if model.shapes is None else [shape.kind for shape in model.shapes]
+    d, shapes, coarse = len(rows.names), ["left out"] * len(rows.names), [False] * len(rows.names)
+    for j, kind, grid in zip(kept, kinds, grids, strict=True):
+        shapes[j], coarse[j] = kind, grid is not None and len(grid) <= _COARSE
+    table = Standardized.of(values, model, tolerance)
     columns, parts = np.stack([each for each, _ in every]), np.stack([each for _, each in every])
-    place, table = (len(rows.names), kept), Standardized.of(values, model, tolerance)
+    columns[:, [kind == "free" for kind in kinds]] = np.nan
+    found = {**_p_values(columns, parts, pairs), **_described(table), "quantiles": _quantiles(values, model, table)}
     return FitCheck(
         names=rows.names,
+        shapes=tuple(shapes),
         left_out=tuple(left_out.items()),
+        coarse=tuple(coarse),
         n_rows=rows.n_rows,
         n_looked_at=len(values),
         n_outlier_rows=rows.n_outliers,
@@ -291,8 +303,7 @@ def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulatio
         refitted=refitted,
         n_components=rows.assumptions.n_components,
         level=simulations.level,
-        **_p_values(columns, parts, model, place),
-        **_described(values, model, table, grids, place),
+        **{name: _among_all(each, d, kept, name in _OF_PAIRS) for name, each in found.items()},
     )
 
 
@@ -342,30 +353,15 @@ def _rounded(
     return values
 
 
-def tested_pairs(model: RectifiedGaussian) -> Columns:
-    """Which pairs are tested, by their places among all."""
-    strength = np.abs(model.correlation[np.triu_indices(model.n_features, 1)])
-    return np.sort(np.argsort(-strength, kind="stable")[:_MOST_PAIRS])
-
-
-def _kinds(model: RectifiedGaussian) -> list[str]:
-    shapes = model.shapes
-    return ["normal"] * model.n_features if shapes is None else [shape.kind for shape in shapes]
-
-
-def _p_values(
-    columns: FloatArray, parts: FloatArray, model: RectifiedGaussian, place: tuple[int, Columns]
-) -> dict[str, Any]:
-    """From the numbers of the table (first) and of the simulated ones."""
-    d, kept = place
-    columns[:, [kind == "free" for kind in _kinds(model)]] = np.nan
+def _p_values(columns: FloatArray, parts: FloatArray, pairs: Columns) -> dict[str, Any]:
+    """Of the whole table, and of columns and pairs, from the numbers of the table (first) and of simulated ones."""
     size = np.stack([standardized(part) for part in parts.transpose(1, 0, 2)])
     squares = np.where(np.isnan(size).all(axis=0), np.nan, np.nansum(size**2, axis=0))
     ofcolumns, ofpairs = family_of(columns), family_of(squares)
-    first, second = (kept[each[tested_pairs(model)]] for each in np.triu_indices(len(kept), 1))
+    first, second = (each[pairs] for each in np.triu_indices(columns.shape[1], 1))
 
     def matrix(numbers: FloatArray) -> FloatArray:
-        whole = np.full((d, d), np.nan)
+        whole = np.full((columns.shape[1], columns.shape[1]), np.nan)
         whole[first, second] = whole[second, first] = numbers
         return whole
 
@@ -373,58 +369,43 @@ def _p_values(
         "p_value": overall(ofcolumns, ofpairs),
         "columns_p_value": overall(ofcolumns),
         "pairs_p_value": overall(ofpairs),
-        "column_statistic": _spread_out(columns[0], d, kept),
-        "column_p_value": _spread_out(ofcolumns.p_values, d, kept),
-        "column_adjusted": _spread_out(ofcolumns.adjusted, d, kept),
+        "column_statistic": columns[0],
+        "column_p_value": ofcolumns.p_values,
+        "column_adjusted": ofcolumns.adjusted,
         "pair_statistic": matrix(squares[0]),
         "pair_p_value": matrix(ofpairs.p_values),
         "pair_adjusted": matrix(ofpairs.adjusted),
     }
 
 
-def _described(
-    values: FloatArray,
-    model: RectifiedGaussian,
-    table: Standardized,
-    grids: list[FloatArray | None],
-    place: tuple[int, Columns],
-) -> dict[str, Any]:
-    """What pictures and tables show beside the p-values."""
-    d, kept = place
-    shapes, coarse = ["left out"] * d, [False] * d
-    for j, kind, grid in zip(kept, _kinds(model), grids, strict=True):
-        shapes[j], coarse[j] = kind, grid is not None and len(grid) <= _COARSE
-    observed, expected = (_spread_out(_spread_out(each, d, kept, -1), d, kept, -2) for each in quadrants(table))
-    known = np.count_nonzero(~np.isnan(table.u), axis=0)
-    return {
-        "shapes": tuple(shapes),
-        "coarse": tuple(coarse),
-        "share_at_limit": _spread_out(1.0 - np.count_nonzero(table.seen, axis=0) / known, d, kept),
-        "expected_share_at_limit": _spread_out(1.0 - table.share_seen, d, kept),
-        "column_distance": _spread_out(_distances(table), d, kept),
-        "observed": observed,
-        "expected": expected,
-        "quantiles": _spread_out(_quantiles(values, model, table), d, kept, -1),
-    }
-
-
-def _spread_out(numbers: FloatArray, d: int, kept: Columns, axis: int = 0) -> FloatArray:
-    """Numbers of the columns that were kept, among all; NaN for the others."""
-    shape = list(numbers.shape)
-    shape[axis] = d
-    whole = np.full(shape, np.nan)
-    np.moveaxis(whole, axis, 0)[kept] = np.moveaxis(numbers, axis, 0)
-    return whole
-
-
-def _distances(table: Standardized) -> FloatArray:
-    """The largest difference of the distribution functions over what is seen, per column."""
-    found = []
+def _described(table: Standardized) -> dict[str, FloatArray]:
+    """What tables show beside the p-values."""
+    distances = []  # the largest difference of the distribution functions over what is seen
     for u, seen in zip(table.u.T, table.seen.T, strict=True):
         known = np.sort(u[~np.isnan(u)])
         steps = np.searchsorted(known, u[seen], side="right"), np.searchsorted(known, u[seen], side="left")
-        found.append(max(float(np.abs(step / len(known) - ndtr(u[seen])).max()) for step in steps))
-    return np.array(found)
+        distances.append(max(float(np.abs(step / len(known) - ndtr(u[seen])).max()) for step in steps))
+    observed, expected = quadrants(table)
+    known = np.count_nonzero(~np.isnan(table.u), axis=0)
+    return {
+        "share_at_limit": 1.0 - np.count_nonzero(table.seen, axis=0) / known,
+        "expected_share_at_limit": 1.0 - table.share_seen,
+        "column_distance": np.array(distances),
+        "observed": observed,
+        "expected": expected,
+    }
+
+
+def _among_all(numbers: Any, d: int, kept: Columns, of_pairs: bool) -> Any:
+    """Numbers of the columns that were kept, or of their pairs, among all, NaN for the others; one number as it is."""
+    if isinstance(numbers, float):
+        return numbers
+    whole = np.full((*numbers.shape[:-2], d, d) if of_pairs else (*numbers.shape[:-1], d), np.nan)
+    if of_pairs:
+        whole[..., kept[:, None], kept] = numbers
+    else:
+        whole[..., kept] = numbers
+    return whole
 
 
 def _quantiles(values: FloatArray, model: RectifiedGaussian, table: Standardized) -> FloatArray:

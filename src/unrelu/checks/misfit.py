@@ -443,18 +443,15 @@ def numbers_of(u: FloatArray, beyond: Marks, r: FloatArray) -> tuple[FloatArray,
     near = np.clip(x, -_FARTHEST, _FARTHEST)
     edge = np.exp(-0.5 * near**2) / np.sqrt(2.0 * np.pi) / np.maximum(ndtr(-side * near), 1e-6)
     skewed = np.where(cut, side * edge * (near**2 - 1.0), near * (near * near - 3.0)) * known
+    if d > 1:  # and their sums over the columns
+        tails, zeros, skewed = (np.column_stack([each, each.sum(axis=1)]) for each in (tails, zeros, skewed))
     g = [
         np.log1p(along.sum(axis=1) / _HEAVY_DEGREES)[:, None],
-        _and_sum(tails),
+        tails,
         np.log1p(along / _HEAVY_DEGREES),
         w * w * w,
         unexplained[:, second] * (np.minimum(own, 9.0) - 1.0)[:, first],
-        _and_sum(zeros),
-        _and_sum(skewed),
+        zeros,
+        skewed,
     ]
     return np.column_stack(g), scores, e
-
-
-def _and_sum(columns: FloatArray) -> FloatArray:
-    """The columns, and their sum where there are several."""
-    return columns if columns.shape[1] == 1 else np.column_stack([columns, columns.sum(axis=1)])

@@ -6,6 +6,7 @@ hold, so that every fitted estimator can be saved.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
@@ -269,6 +270,11 @@ class FloorEstimator(BaseEstimator):
 
     # --- learning and answering -------------------------------------------------------------------
 
+    def _evidence(self, samples: Samples, columns: Columns | None = None) -> SampleEvidence:
+        """What learners may ask of rows of such columns, by default of those learned; they were screened before."""
+        rows = prepared(samples, self._columns if columns is None else columns, screened=True)
+        return SampleEvidence(rows, engine_for(rows, self._watch))
+
     def _learn_by(self, method: Method, samples: Samples, evidence: SampleEvidence, seed: int) -> Any:
         """What a method learns of rows; where it leaves out rows or cells, by the shapes that the others have."""
         requests: list[Any] = []
@@ -279,8 +285,7 @@ class FloorEstimator(BaseEstimator):
         from unrelu.estimators.margins import Reshaping
 
         def learn(rows: Samples, columns: Columns) -> Any:
-            evidence = SampleEvidence(rows, engine_for(rows, self._watch))
-            return method.learn(evidence, self._assumed(columns), seed, self._watch)
+            return method.learn(self._evidence(rows, columns), self._assumed(columns), seed, self._watch)
 
         def reshape(rows: Samples, columns: Columns) -> Columns:
             return self._with_shapes(rows, columns, outliers="out")
@@ -344,8 +349,12 @@ class FloorEstimator(BaseEstimator):
 class ScoresByDensity:
     """Scores of a whole table by the log densities of its rows."""
 
-    n_parameters_: int
     score_samples: Callable[[Any], FloatArray]
+
+    @property
+    @abstractmethod
+    def n_parameters_(self) -> int:
+        """How many numbers were learned."""
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002 - scikit-learn's
         """Mean log density of the rows.

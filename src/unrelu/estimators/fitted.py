@@ -89,10 +89,12 @@ class FittedModel(ScoresByDensity, FloorEstimator):
 
     @cached_property
     def correlation_(self) -> Any:
+        """Correlations of the latent values."""
         return self._handed_out(self.distribution_.correlation)
 
     @cached_property
     def scoring_covariance_(self) -> Any:
+        """What rows are scored by: the covariance, shrunken as far as it is uncertain."""
         return self._handed_out(self.distribution_.scoring.covariance)
 
     def _solve(self, name: str) -> None:
@@ -108,7 +110,7 @@ class FittedModel(ScoresByDensity, FloorEstimator):
             raise AttributeError(f"Only method='robust_cells' gives cell_weights_, not {learned.report.method!r}.")
 
     @property
-    def n_parameters_(self) -> int:  # type: ignore[override]
+    def n_parameters_(self) -> int:
         """How many numbers were learned: means, covariances (loadings and noise of a factor model), shapes."""
         d, k = int(np.count_nonzero(self.distribution_.row_norms)), getattr(self, "n_components", None)
         k = getattr(getattr(self, "report_", None), "n_components", k)  # where it was found

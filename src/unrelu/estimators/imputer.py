@@ -101,12 +101,11 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
     def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
         """Learn the model from the rows of X, as :meth:`unrelu.RectifiedGaussianLearner.fit` does."""
         self._model, self._learner = None, None
-        learner = self._new_learner(n_components=self.n_components)
-        return self._hold(learner.fit(X, sample_weight=sample_weight))
+        return self._hold(self._new_learner().fit(X, sample_weight=sample_weight))
 
     def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
         """Add the rows of X to those seen before, as :meth:`unrelu.RectifiedGaussianLearner.partial_fit` does."""
-        learner = self._going_on(X, n_components=self.n_components)
+        learner = self._going_on(X)
         self._model = None
         return self._hold(learner.partial_fit(X, sample_weight=sample_weight))
 

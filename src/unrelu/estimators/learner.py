@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
+from inspect import signature
 from numbers import Integral
 from typing import Annotated, Any, Self
 
@@ -188,29 +189,29 @@ class RectifiedGaussianLearner(FittedModel):
         outliers = "unknown" if expects_outliers(method) else "none"
         by_cell = bool(getattr(method, "takes_cell_limits", False))
         samples = self._labelled(X, sample_weight, groups, reset=True, by_cell=by_cell, outliers=outliers)
-        rows, assumptions = prepared(samples, self._columns, screened=True), self._assumptions()
-        evidence, auto = SampleEvidence(rows, engine_for(rows, self._watch)), isinstance(method, Auto)
+        evidence, assumptions = self._evidence(samples), self._assumptions()
+        left_open = isinstance(method, Auto) and isinstance(self.shape, str) and self.shape == "auto"
         if isinstance(method, Auto):
             method, because = self._chosen(method, evidence, assumptions)
-        if not (auto and isinstance(self.shape, str) and self.shape == "auto") or self._wants_groups():
-            self._learn(method, because, samples, evidence, assumptions)
+        if not left_open or self._wants_groups():
+            learned = self._learn(method, because, samples, evidence, assumptions)
         else:  # a fit without options does what the doubts about it ask for; its own are then no matter
             with warnings.catch_warnings(record=True) as noted:
                 warnings.simplefilter("always")
-                self._learn(method, because, samples, evidence, assumptions)
-            better = better_fit(self, self._result().report, X, sample_weight, evidence, assumptions, self._watch)
+                learned = self._learn(method, because, samples, evidence, assumptions)
+            better = better_fit(self, learned.report, X, sample_weight, evidence, assumptions, self._watch)
             doubts: tuple[Doubt, ...] = ()
             if better is None:
                 warn_again(noted)
             else:
                 other, doubts, because = better
-                self._learned, self._record, self._to_add_to = other._learned, other._record, None
+                learned, self._record, self._to_add_to = other._result(), other._record, None
                 self._columns = other._columns
-            report = self._result().report
-            hidden = continued(report, self._columns.shapes)
+            hidden = continued(learned.report, self._columns.shapes)
             warn_of((*doubts, *hidden), self._names())
-            self._tell(chosen_because=because, doubts=(*hidden, *doubts, *report.doubts))
-        learned = self._result()
+            doubts = (*hidden, *doubts, *learned.report.doubts)
+            learned = replace(learned, report=replace(learned.report, chosen_because=because, doubts=doubts))
+            self._learned = learned
         self._publish(self._in_user_units(learned.distribution), learned)
         return self
 
@@ -226,30 +227,26 @@ class RectifiedGaussianLearner(FittedModel):
 
     def _learn(
         self, method: Method, because: str, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions
-    ) -> None:
+    ) -> Learned:
         """Learn by a method that is known by now, and keep a record that rows can be added to, where there is one."""
+        learned: Any
         if self._wants_groups() and isinstance(method, FullLikelihood):
-            self._learned = method.jackknifed(evidence, assumptions, self._watch)
+            learned = method.jackknifed(evidence, assumptions, self._watch)
         elif self._wants_groups():
             record = evidence.collect(GroupedMomentsQuestion(self._question(assumptions)))
-            self._learned, self._record = self._solved(record, assumptions), record
+            learned, self._record = self._solved(record, assumptions), record
         else:
-            self._learned = self._learn_by(method, samples, evidence, self._seed())
+            learned = self._learn_by(method, samples, evidence, self._seed())
             if (question := method.question(assumptions)) is not None:
                 self._record = evidence.collect(question)
             elif isinstance(method_named(self.method), Auto) and not samples.limits_by_cell:
                 self._to_add_to = evidence.collect(OnePass().question(assumptions))
-        if because:
-            self._tell(chosen_because=because)
-        report: Any = self._result().report
-        if self._columns.shapes is not None and hasattr(report, "log_likelihood"):  # it was found of latent values
+        said: dict[str, Any] = {"chosen_because": because} if because else {}
+        if self._columns.shapes is not None and hasattr(learned.report, "log_likelihood"):  # of latent values
             slopes = prepared(samples, self._columns, screened=True).total_log_slope()
-            self._tell(log_likelihood=report.log_likelihood + slopes)
-
-    def _tell(self, **changed: Any) -> None:
-        """Have the report say something else."""
-        learned = self._result()
-        self._learned = replace(learned, report=replace(learned.report, **changed))
+            said["log_likelihood"] = learned.report.log_likelihood + slopes
+        self._learned = replace(learned, report=replace(learned.report, **said)) if said else learned
+        return self._result()
 
     def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Add the rows of X to those seen before. The model is solved when an attribute is next asked for.
@@ -403,28 +400,31 @@ class RectifiedGaussianLearner(FittedModel):
 
     def set_doubts(self, doubts: tuple[Doubt, ...]) -> None:
         """Have the report tell these doubts and no others."""
-        self._tell(doubts=doubts)
-        self.report_ = self._told(self._result().report)
+        learned = self._result()
+        self._learned = replace(learned, report=replace(learned.report, doubts=doubts))
+        self.report_ = self._told(self._learned.report)
 
     def keeping_groups(self) -> Self:
         """Keep records by groups of rows, whatever ``stderr`` is: for networks, which ask subsets of the rows."""
         self._by_groups = True
         return self
 
-    def of_record(self, record: Record, names: Sequence[str] | None = None) -> Self:
+    def _know(self, record: Record, columns: Columns, given_limits: FloatArray) -> Self:
         """Know the rows of a record, as if they had been learned in parts."""
-        self.n_features_in_ = record.n_features
-        if names is not None:
-            if len(names) != record.n_features:
-                raise InvalidParameterError(
-                    f"feature_names: {len(names)} names for the {record.n_features} columns of the record."
-                )
-            self.feature_names_in_ = np.array([str(name) for name in names], dtype=object)
-        self._given_limits = self._limits_now()
-        floor, ceiling = self._given_limits
-        self._columns = Columns(floor, ceiling, self._names(), float(self.floor_tolerance))
-        self._record, self._learned = record, None
+        self.n_features_in_ = len(columns.floor)
+        if columns.names is not None:
+            self.feature_names_in_ = np.array(columns.names, dtype=object)
+        self._columns, self._given_limits, self._record, self._learned = columns, given_limits, record, None
         return self
+
+    def of_record(self, record: Record, names: Sequence[str] | None = None) -> Self:
+        """Know the rows of a record under the parameters of this learner."""
+        d, called = record.n_features, None if names is None else tuple(map(str, names))
+        if called is not None and len(called) != d:
+            raise InvalidParameterError(f"feature_names: {len(called)} names for the {d} columns of the record.")
+        limits = limits_of(self.floor, self.ceiling, d, called)
+        columns = Columns(limits.floor, limits.ceiling, called, float(self.floor_tolerance))
+        return self._know(record, columns, np.array([limits.floor, limits.ceiling]))
 
     def densities_with_outliers(self, X: Table) -> FloatArray:
         """Log density of each row by all that was learned: outlier rows and bad cells of robust methods included."""
@@ -449,35 +449,26 @@ class RectifiedGaussianLearner(FittedModel):
         """A learner with the same parameters and columns, of the rows that ``record`` is of, those of others too."""
         check_is_fitted(self)
         learner: RectifiedGaussianLearner = clone(self)
-        learner.n_features_in_ = self.n_features_in_
-        if self._names() is not None:
-            learner.feature_names_in_ = self.feature_names_in_
+        learner._by_groups = self._by_groups
         shapes = seen_by_all([each._columns.shapes for each in (self, *others)])
-        learner._columns, learner._given_limits = replace(self._columns, shapes=shapes), self._given_limits
-        learner._record, learner._by_groups = record, self._by_groups
-        return learner
+        return learner._know(record, replace(self._columns, shapes=shapes), self._given_limits)
 
     def of_columns(self, columns: NDArray[np.int64]) -> RectifiedGaussianLearner:
         """A learner of some of the columns, from the same rows; for one with the same limits in all of them."""
         record, own = self.record_, self._columns
         assert isinstance(record, PairMoments), "a jackknife's records have no columns to be left out"
-        learner = self.with_record(record.of_columns(columns))
-        learner.n_features_in_ = len(columns)
         names = None if own.names is None else tuple(own.names[j] for j in columns)
-        if names is not None:
-            learner.feature_names_in_ = np.array(names, dtype=object)
         shapes = None if own.shapes is None else tuple(own.shapes[j] for j in columns)
-        limits: dict[str, Any] = {"floor": own.floor[columns], "ceiling": own.ceiling[columns]}
-        learner._columns = replace(own, names=names, shapes=shapes, stated=None, **limits)
-        learner._given_limits = self._given_limits[:, columns]
+        part = Columns(own.floor[columns], own.ceiling[columns], names, own.tolerance, shapes)
+        learner: RectifiedGaussianLearner = clone(self)
         learner._place, learner._answers_on = self._place, self._answers_on
-        return learner
+        return learner._know(record.of_columns(columns), part, self._given_limits[:, columns])
 
     def agrees_with(self, other: RectifiedGaussianLearner) -> None:
         """Raise InvalidParameterError if the two assume different things, or call their columns differently."""
         if self.n_features_in_ != other.n_features_in_:
             return  # their records will say so
-        mine, others = self._assumptions(), other._assumptions()
+        mine, others = self._assumptions(), other._assumed(other._columns)
         compared = [each.name for each in fields(mine) if each.compare]
         different = [name for name in compared if getattr(mine, name) != getattr(others, name)]
         different += [] if same_shapes(self._columns.shapes, other._columns.shapes) else ["shape"]
@@ -508,20 +499,22 @@ class HoldsLearner(FittedModel):
     def stored(cls) -> dict[str, Any]:
         return {**super().stored(), "_learner": RectifiedGaussianLearner | None}
 
-    def _new_learner(self, **more: Any) -> RectifiedGaussianLearner:
+    def _new_learner(self) -> RectifiedGaussianLearner:
         """A learner with the parameters of this estimator."""
-        shared = ("method", "floor", "ceiling", "shape", "floor_tolerance", "random_state")
-        given: dict[str, Any] = {name: getattr(self, name) for name in shared}
-        return RectifiedGaussianLearner(**given, **more).watched_by(self._watch)
+        return RectifiedGaussianLearner(**self._of_the_learner()).watched_by(self._watch)
 
-    def _going_on(self, X: Any, **more: Any) -> RectifiedGaussianLearner:
+    def _of_the_learner(self) -> dict[str, Any]:
+        """Those of the parameters that a learner has."""
+        its = signature(RectifiedGaussianLearner).parameters
+        return {name: value for name, value in self.get_params(deep=False).items() if name in its}
+
+    def _going_on(self, X: Any) -> RectifiedGaussianLearner:
         """The learner that more rows are added to; their columns must be those of the rows before."""
         if self._learner is None:
-            return self._new_learner(**more)
+            return self._new_learner()
         if not isinstance(as_rows(X), Rows):
             validate_data(self, X, reset=False, skip_check_array=True)  # in this estimator's name
-        given = {name: value for name, value in self.get_params().items() if name in self._learner.get_params()}
-        self._learner.set_params(**given)
+        self._learner.set_params(**self._of_the_learner())
         return self._learner.watched_by(self._watch)
 
     def _hold(self, learner: RectifiedGaussianLearner) -> Self:
@@ -532,7 +525,7 @@ class HoldsLearner(FittedModel):
         if learner._columns.names is not None:
             self.feature_names_in_ = learner.feature_names_in_
         self._answers_on = learner._answers_on
-        self.__dict__.update({name: each for name, each in vars(learner).items() if name in learner._derived})
+        self.__dict__.update({name: each for name, each in vars(learner).items() if name in self._derived})
         return self
 
     def with_learner(self, learner: RectifiedGaussianLearner) -> Self:

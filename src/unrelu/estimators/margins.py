@@ -151,7 +151,7 @@ class Fit:
 
 @dataclass(frozen=True)
 class Reshaping:
-    """How rows are learned: ``learn`` from prepared rows, ``reshape`` the columns by rows as the user has them."""
+    """How rows as the user has them are learned: ``learn`` from those of such columns, ``reshape`` columns by rows."""
 
     learn: Callable[[Samples, Columns], Any]
     reshape: Callable[[Samples, Columns], Columns]
@@ -168,7 +168,7 @@ class Reshaping:
     def _fit(self, samples: Samples, columns: Columns) -> Fit:
         with warnings.catch_warnings(record=True) as noted:
             warnings.simplefilter("always")
-            learned = self.learn(prepared(samples, columns, screened=True), columns)
+            learned = self.learn(samples, columns)
         return Fit(learned, columns, noted)
 
     def _settled(self, samples: Samples, columns: Columns) -> Fit:

@@ -20,11 +20,8 @@ from unrelu.estimators.base import FloorEstimator, ScoresByDensity, Table
 from unrelu.estimators.prepare import checked_weights
 from unrelu.fit.robust_rows.clustering import FittedMixture, fit_mixture
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.engine import engine_for
-from unrelu.passes.evidence import SampleEvidence
 from unrelu.passes.rows import ArraySamples, Rows, all_values, as_rows
 from unrelu.passes.tiles import without_absent
-from unrelu.tables.prepared import prepared
 from unrelu.validation import RandomState, check_count, generator
 
 Labels = NDArray[np.int64]
@@ -136,10 +133,8 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
                 f"n_components={self.n_components} is more than the {samples.n_rows:,} rows (n_samples): lower it or"
                 " add rows."
             )
-        assumptions, seed = self._assumptions(), self._seed()
-        evidence = SampleEvidence(samples, engine_for(samples, self._watch))
-        counts = (self.n_components, self.n_init, seed, self.max_iter)
-        fitted = fit_mixture(evidence, assumptions, *counts, self._watch)
+        assumptions, counts = self._assumptions(), (self.n_components, self.n_init, self._seed(), self.max_iter)
+        fitted = fit_mixture(self._evidence(samples), assumptions, *counts, self._watch)
         laws = fitted.distributions(assumptions.floor, samples.feature_names)
         self.distributions_ = tuple(self._in_user_units(law) for law in laws)
         self._fitted = fitted
@@ -155,7 +150,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
     def _weighted_rows(self, X: Table, sample_weight: ArrayLike | None) -> Samples:
         """The rows to be learned from; of arrays, those of weight 0, which may hold anything, are shown as missing."""
         if sample_weight is None or isinstance(as_rows(X), Rows) or hasattr(X, "__dask_graph__"):
-            return prepared(self._table(X, sample_weight, reset=True), self._columns, screened=True)
+            return self._table(X, sample_weight, reset=True)
         rows = self._whole(X, reset=True)
         weights = checked_weights(sample_weight, rows.n_rows or 0)
         # Weights that say how much to trust a row, such as shares that sum to one, are scaled so that a row counts as a
@@ -165,7 +160,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         shown = without_absent(all_values(rows), weights)
         samples = ArraySamples(shown, weights, rows.feature_names, max(len(shown), 1), rows.limits)
         self._learn_columns(samples)
-        return prepared(samples, self._columns, screened=True)
+        return samples
 
     def fit_predict(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Labels:
         """Learn the groups, and say to which of them each row most likely belongs."""
@@ -191,7 +186,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         return self._log_densities(X, fitted.log_density, laws)
 
     @property
-    def n_parameters_(self) -> int:  # type: ignore[override]
+    def n_parameters_(self) -> int:
         """How many numbers were learned."""
         return self._result().n_parameters
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unrelu.checks.findings import warn_of
-from unrelu.contracts import Assumptions, Doubt, FloatArray
+from unrelu.contracts import Assumptions, Doubt, FloatArray, unwatched
 from unrelu.errors import (
     FewRowsWarning,
     InvalidParameterError,
@@ -252,9 +252,13 @@ class RectifiedGaussianNetwork(HoldsLearner):
                 "A network is made from a fitted RectifiedGaussianLearner or its record_, got"
                 f" {type(learned).__name__}."
             )
-        network._hold(learner).watched_by(learner._watch)
-        network._network = network._learned_network(getattr(learner, "record_", None))
-        return network._hold(learner)
+        return network.watched_by(vars(learner).get("_watch", unwatched))._of_learner(learner)
+
+    def _of_learner(self, learner: RectifiedGaussianLearner) -> Self:
+        """The network of what a learner knows."""
+        self._hold(learner)
+        self._network = self._learned_network(getattr(learner, "record_", None))
+        return self._hold(learner)
 
     def _takes_one_pass(self) -> bool:
         """Whether the method asks one question, so that records of groups of rows can be kept."""

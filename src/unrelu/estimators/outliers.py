@@ -1,14 +1,12 @@
 """FloorOutlierDetector: which rows do not belong, how surely, and which of their cells say so.
 
-The mathematics is in :mod:`unrelu.fit.robust_rows.detection`, the judgement of a table in
-:mod:`unrelu.fit.robust_rows.detection`.
+The mathematics and the judgement of a table are in :mod:`unrelu.fit.robust_rows.detection`.
 """
 
 from __future__ import annotations
 
 from numbers import Integral, Real
-from types import MappingProxyType
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,8 +21,6 @@ from unrelu.fit.robust_cells.law import CellLaw, bad_probability
 from unrelu.fit.robust_rows.detection import OutlierScores, Verdict, judge_rows, score_threshold, strangeness
 from unrelu.methods import Method, expects_outliers, method_named
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.engine import engine_for
-from unrelu.passes.evidence import SampleEvidence
 from unrelu.posterior.scores import scored_rows
 from unrelu.tables.prepared import prepared
 from unrelu.validation import check_choice
@@ -94,13 +90,11 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     _has_ceilings = True
     _takes_sparse = True
     _derived = ("distribution_", "report_", "row_weights_", "cell_weights_")
-    _why_missing = MappingProxyType(
-        {
-            "report_": "A detector made from a model has learned from no rows: it has no report_.",
-            "row_weights_": "Only a fit with method='robust' or 'robust_cells' gives row_weights_.",
-            "cell_weights_": "Only a fit with method='robust_cells' gives cell_weights_.",
-        }
-    )
+    _why_missing: ClassVar[dict[str, str]] = {
+        "report_": "A detector made from a model has learned from no rows: it has no report_.",
+        "row_weights_": "Only a fit with method='robust' or 'robust_cells' gives row_weights_.",
+        "cell_weights_": "Only a fit with method='robust_cells' gives cell_weights_.",
+    }
     offset_: float
     distribution_: RectifiedGaussian
     report_: LearningReport
@@ -155,15 +149,13 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         self._forget()
         check_false_alarm_rate("false_alarm_rate", self.false_alarm_rate)
         share = self.contamination
-        if not (isinstance(share, str) and share == "auto") and (
-            isinstance(share, bool) or not (isinstance(share, Real) and 0.0 < share <= 0.5)
-        ):
+        auto = isinstance(share, str) and share == "auto"
+        if not auto and (isinstance(share, bool) or not (isinstance(share, Real) and 0.0 < share <= 0.5)):
             raise InvalidParameterError(f"contamination must be 'auto' or a number in (0, 0.5], got {share!r}.")
         method, seed = method_named(self.method), self._seed()
         outliers = "unknown" if expects_outliers(method) else "none"
         samples = self._table(X, sample_weight, reset=True, outliers=outliers)
-        rows = prepared(samples, self._columns, screened=True)
-        learned = self._learn_by(method, samples, SampleEvidence(rows, engine_for(rows, self._watch)), seed)
+        learned = self._learn_by(method, samples, self._evidence(samples), seed)
         self._watch(Step("Simulating rows of the model"))
         scores = OutlierScores.of(learned, float(self.floor_tolerance), seed)
         self.distribution_, self.report_ = self._in_user_units(learned.distribution), self._told(learned.report)
@@ -198,10 +190,13 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         check_false_alarm_rate("false_alarm_rate", false_alarm_rate)
         options = {"false_alarm_rate": false_alarm_rate, "random_state": random_state}
         detector, law = cls._made_from(model, floor_tolerance, **options)
-        detector.distribution_ = law
-        detector._scores = OutlierScores.of_model(detector._law(), detector._columns.tolerance, detector._seed())
-        detector.offset_ = score_threshold(detector._scores, float(false_alarm_rate))
-        return detector
+        return detector._judging_by(law)
+
+    def _judging_by(self, law: RectifiedGaussian) -> Self:
+        self.distribution_ = law
+        self._scores = OutlierScores.of_model(self._law(), self._columns.tolerance, self._seed())
+        self.offset_ = score_threshold(self._scores, float(self.false_alarm_rate))
+        return self
 
     def _law(self) -> RectifiedGaussian:
         """The law of latent values, columns with a ceiling upside down."""

@@ -180,15 +180,6 @@ def has_far_values(look: Look) -> bool:
     """Whether a value lies farther out than a normal law allows that has the middle of its column.
 
     Of that law two quantiles are known: the upper one, and that of the share which is cut off, or the lower one.
-
-    >>> rng = np.random.default_rng(0)
-    >>> values = rng.standard_normal((100, 2))
-    >>> rows, marks, weights = np.arange(100), np.zeros((100, 2), dtype=np.int8), np.ones(100)
-    >>> has_far_values(Look(rows, values, marks, weights))
-    False
-    >>> values[7, 1] = 9.0
-    >>> has_far_values(Look(rows, values, marks, weights))
-    True
     """
     for values, marks in zip(look.values.T, look.beyond.T, strict=True):
         known = ~np.isnan(values)
