@@ -17,8 +17,7 @@ from unrelu.contracts import FloatArray, Samples, Watch
 from unrelu.errors import InputFileError, InvalidParameterError, ModelFileError, WeakColumnsWarning
 from unrelu.limits import floor_per_column
 from unrelu.model import RectifiedGaussian
-from unrelu.tables import SparseSamples
-from unrelu.tables.files import FileSamples, column_names
+from unrelu.tables.files import column_names
 from unrelu.validation import label_columns, listed, suggestion, warn
 
 if TYPE_CHECKING:
@@ -141,9 +140,8 @@ def matched_table(
     return _known(table), list(range(n_columns))
 
 
-def _known(table: FileSamples | SparseSamples) -> Samples:
-    if isinstance(table, FileSamples):
-        ROW_LABEL.set(table.row_label)
+def _known(table: Samples) -> Samples:
+    ROW_LABEL.set(table.row_label)
     return table
 
 

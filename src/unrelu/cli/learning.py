@@ -203,7 +203,7 @@ def _details(
     """Facts for the model file."""
     from unrelu.report.model import fit_details
 
-    others = {"skipped_files": dict(getattr(rows, "skipped_files", {})), "likelihood": likelihood}
+    others = {"skipped_files": {} if rows is None else dict(rows.skipped_files), "likelihood": likelihood}
     return {
         "inputs": list(paths),
         "nonnegative_bias": learner.nonnegative_bias,

@@ -96,6 +96,9 @@ class Rows:
     def ids(self) -> dict[str, list[str]]:
         return {}
 
+    def row_label(self, row: int) -> str:
+        return f"row {row + 1:,}"
+
     def log_slopes(self) -> Any:
         return 0.0
 
@@ -342,29 +345,17 @@ class SparseBlock(Block):
     def values(self) -> FloatArray:
         return np.asarray(self.matrix.toarray(), dtype=np.float64)
 
-
-def rows_in(block: Block) -> int:
-    """The number of a block's rows, without making sparse ones dense or bringing those of a device here."""
-    n_rows: int | None = getattr(block, "n_rows", None)
-    return len(block.values) if n_rows is None else n_rows
+    def some_rows(self, chosen: NDArray[np.intp]) -> Floats:
+        """Values of some rows, in order."""
+        if self.matrix is None:
+            return self.values[chosen]
+        return np.asarray(self.matrix[chosen].toarray(), dtype=np.float64)
 
 
 def all_values(samples: Samples) -> Floats:
     """All rows as one array, which is no copy where they are one block."""
     values = [block.values for block in samples.blocks()]
     return values[0] if len(values) == 1 else np.concatenate(values)
-
-
-def some_rows(block: Block, chosen: NDArray[np.intp]) -> Floats:
-    """Rows of a block, in order; of sparse ones and those of a device no others are made dense or brought here."""
-    matrix, array = getattr(block, "matrix", None), getattr(block, "array", None)
-    if matrix is not None:
-        return np.asarray(matrix[chosen].toarray(), dtype=np.float64)
-    if array is None or len(chosen) == 0:
-        return block.values[chosen]
-    runs = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1)
-    brought = [type(block)(array=array[run[0] : run[-1] + 1, ...], place=block.place) for run in runs]  # type: ignore[call-arg, attr-defined]
-    return np.concatenate([each.values for each in brought])
 
 
 def rows_per_block(n_rows: int | None, n_features: int) -> int:

@@ -186,7 +186,7 @@ def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int
     sums = ShapeSums(block, rows.floor, rows.bias)
     sums.add(block)
     test = skewness_of(sums.record(), rows)
-    own = getattr(samples, "limits_by_cell", ())  # whose order statistics are not known
+    own = samples.limits_by_cell  # whose order statistics are not known
     ordered = [j for j in np.argsort(-np.abs(test.z), kind="stable").tolist() if j not in own]
     worst = [j for j in ordered[:most] if test.z[j] != 0.0]
     return [_column(model, j, _points(values[:, j], rows, j), test) for j in worst]

@@ -232,7 +232,7 @@ class FeatherTable(_StoredColumns):
         with self._opened([0]) as (_, batches):  # one column is enough to count rows
             return schema, sum(batch.num_rows for batch in batches)
 
-    def _batches(self, wanted: Sequence[int], rows: int) -> Iterator[Any]:
+    def _batches(self, wanted: Sequence[int], rows: int) -> Iterator[Any]:  # noqa: ARG002 - they are as stored
         with self._opened(sorted({self._places[position] for position in wanted})) as (_, batches):
             for batch in batches:
                 batch.validate()
@@ -251,8 +251,9 @@ def _other_kind(kind: Any) -> str | None:
 
 def _joined(batches: Sequence[Any]) -> list[Any]:
     """The columns of batches, one after the other."""
-    columns: list[Any] = batches[0].columns
-    return columns if len(batches) == 1 else [pa.concat_arrays(parts) for parts in zip(*(b.columns for b in batches))]
+    if len(batches) == 1:
+        return list(batches[0].columns)
+    return [pa.concat_arrays(parts) for parts in zip(*(batch.columns for batch in batches), strict=True)]
 
 
 def _cells(column: Any) -> list[str]:

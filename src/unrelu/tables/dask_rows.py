@@ -25,11 +25,6 @@ class DaskSamples(Rows):
     Through a cluster where a Dask client is active, else chunk by chunk in this process. Every pass computes
     the chunks again, unless ``table.persist()`` has kept them. Chunks without rows may be among them; where lengths are
     not known they are counted first, which computes the table once.
-
-    >>> import dask.array as da
-    >>> rows = DaskSamples(da.arange(10, chunks=4).reshape(5, 2))
-    >>> rows.n_rows, [(block.first_row, block.values.tolist()) for block in rows.blocks()][-1]
-    (5, (4, [[8.0, 9.0]]))
     """
 
     def __init__(self, table: Any) -> None:
