@@ -19,9 +19,7 @@ from unrelu.tables.table_file import (
     Faults,
     Piece,
     TableFile,
-    all_faults,
     damage_reported,
-    leave_out,
     row_and_line,
 )
 
@@ -140,14 +138,13 @@ class _StoredColumns(TableFile):
         except UnreadableCell:
             unreadable = True
         if held or unreadable:
-            faults, names = Faults(self._decimal), self.column_names
+            faults = Faults(self.column_names, self._decimal)
             for position in texts if unreadable else ():
                 for row, cell in enumerate(
                     chain.from_iterable(_cells(column) for (column,) in self._columns([position])), start=1
                 ):
                     faults.look(row_and_line(row, None), position, cell)
-            fault = all_faults(faults, held, names, self.n_columns, lambda them: leave_out(names, them))
-            raise InputFileError(f"{self.name}: {fault}")
+            raise InputFileError(f"{self.name}: {faults.told(held, self.n_columns)}")
         self.seen |= seen
         single = all(types.is_float32(self._types[at]) or types.is_float16(self._types[at]) for at in wanted)
         return np.dtype(np.float32 if single else np.float64)

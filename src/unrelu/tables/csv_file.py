@@ -12,15 +12,13 @@ import io
 import mmap
 import os
 import re
-import shutil
 import sys
 import tempfile
 import weakref
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from itertools import islice, pairwise
-from math import isfinite, prod
 from typing import IO, Any, cast
 
 import numpy as np
@@ -361,16 +359,26 @@ def _numeric_header(rows: Rows, decimal: str) -> bool | None:
     first, body = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
     if not _different_wholes(first) or len(body) < FEWEST_ROWS:
         return False
-    columns = [_likeness(int(number), cells, decimal) for number, *cells in zip(first, *body, strict=True)]
-    if all(far for _, far, _ in columns):
+    numbers = np.array([float(cell) for cell in first])
+    cells = [[read_cell(cell, decimal) for cell in row] for row in body]
+    values = np.array([[np.nan if cell is None else cell.value for cell in row] for row in cells])
+    known = np.isfinite(values)
+    low = np.min(values, axis=0, where=known, initial=np.inf)
+    high = np.max(values, axis=0, where=known, initial=-np.inf)
+    whole, count = known & (values == np.floor(values)), known.sum(axis=0)
+    # Where numbers rise from row to row, the first is outside as well, but not by so much.
+    far = (count > 0) & ~((2 * low - high <= numbers) & (numbers <= 2 * high - low))
+    if far.all():
         return True
-    chances = [chance for chance, _, _ in columns]
-    chance = prod(chances)  # that a row of data is like this one
-    fractional = sum(has_fractions for _, _, has_fractions in columns)
-    if _step(first) == 1 and 2 * fractional >= len(first) and chance < _BY_CHANCE_RISING:
+    # The chance that a cell is a whole number as that of the first row is. Numbers at the bottom of a column, such as
+    # zeros, do not count, unless the first one is there as well.
+    alike = (whole & ((values != low) | (numbers == low))).sum(axis=0)
+    chances = np.where(count > 0, (np.where(far, 0.0, alike) + 0.5) / (count + 1.0), 1.0)
+    fractional = int((whole < known).any(axis=0).sum())
+    if _step(first) == 1 and 2 * fractional >= len(first) and chances.prod() < _BY_CHANCE_RISING:
         return True
-    unlike = sum(each <= _UNLIKE for each in chances) >= _NEARLY_ALL * len(columns)
-    if unlike and chance < _BY_CHANCE and len(body) >= _MANY_ROWS and not any(map(_different_wholes, body)):
+    unlike = (chances <= _UNLIKE).sum() >= _NEARLY_ALL * len(first)
+    if unlike and chances.prod() < _BY_CHANCE and len(body) >= _MANY_ROWS and not any(map(_different_wholes, body)):
         return True
     rising = sum(_step(row) is not None for row in body)
     return None if len(first) > 2 and _step(first) is not None and rising <= _RISING * len(body) else False
@@ -389,33 +397,15 @@ def _step(row: Sequence[str]) -> int | None:
     return steps.pop() if len(steps) == 1 and min(steps) > 0 else None
 
 
-def _likeness(number: int, cells: Sequence[str], decimal: str) -> tuple[float, bool, bool]:
-    """Of the cells below a number of the first row: the chance that one of them is a whole number as that one is;
-    whether the number lies outside of their range by more than the range; and whether some have fractions.
-
-    Numbers at the bottom of a column, such as zeros, do not count, unless the first one is there as well.
-    """
-    read = [cell if cell is None else cell.value for cell in (read_cell(cell, decimal) for cell in cells)]
-    values = [value for value in read if value is not None and isfinite(value)]
-    if not values:
-        return 1.0, False, False
-    low, high = min(values), max(values)
-    # Where numbers rise from row to row, the first is outside as well, but not by so much.
-    far = not 2 * low - high <= number <= 2 * high - low
-    whole = sum(value.is_integer() and (value != low or number == low) for value in values)
-    chance = 0.0 if far else whole
-    return (chance + 0.5) / (len(values) + 1.0), far, not all(map(float.is_integer, values))
-
-
 # --- tables that are put aside as csv: standard input, and Excel's sheets ------------------------------
 
 
-def _kept_aside(write: Callable[[str], object], name: str, reading: Reading) -> CsvFile:
+def _kept_aside(content: Iterable[bytes], name: str, reading: Reading) -> CsvFile:
     """A temporary csv file, which goes when the table is no longer used, at the latest when the interpreter ends."""
     handle, path = tempfile.mkstemp(prefix="unrelu-", suffix=".csv")
-    os.close(handle)
     try:
-        write(path)
+        with os.fdopen(handle, "wb") as spool:
+            spool.writelines(content)
         table = CsvFile(path, reading, name=name)
     except BaseException:
         _remove(path)
@@ -431,14 +421,9 @@ def _remove(path: str) -> None:
 
 def standard_input(reading: Reading) -> CsvFile:
     """csv on standard input, put aside so that it can be read more than once."""
-
-    def write(path: str) -> None:
-        source = getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode() if sys.stdin else b"")
-        with open(path, "wb") as spool:
-            shutil.copyfileobj(source, spool)
-
     try:
-        return _kept_aside(write, STANDARD_INPUT, reading)
+        source = getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode() if sys.stdin else b"")
+        return _kept_aside(iter(lambda: source.read(2**20), b""), STANDARD_INPUT, reading)
     except OSError as error:
         raise InputFileError(f"{STANDARD_INPUT}: cannot be put aside ({first_line(error)}).") from error
 
@@ -453,31 +438,23 @@ def excel_file(path: str, reading: Reading) -> CsvFile:
         ) from error
     try:
         with calamine.CalamineWorkbook.from_path(path) as book:
-            name = _sheet_name(path, book.sheet_names, reading.sheet)
+            names, asked = book.sheet_names, 0 if reading.sheet is None else reading.sheet
+            if isinstance(asked, int) and not 0 <= asked < len(names):
+                raise InputFileError(f"{path}: no sheet number {asked}; it has {len(names)}, counted from 0.")
+            name = names[asked] if isinstance(asked, int) else asked
+            if name not in names:
+                raise InputFileError(f"{path}: no sheet {name!r}. {suggestion(name, names, 'Its sheets are')}")
             rows = book.get_sheet_by_name(name).to_python(skip_empty_area=False)
     except (calamine.CalamineError, OSError) as error:
         raise InputFileError(f"{path}: not a whole Excel file ({first_line(error)}).") from error
     if not any(any(cell != "" for cell in row) for row in rows):
         raise InputFileError(f"{path}: there is nothing in the sheet {name!r}. Name another one with sheet=.")
-
-    def write(aside: str) -> None:
-        with open(aside, "w", encoding="utf-8", newline="") as spool:
-            writer = csv.writer(spool, lineterminator="\n")
-            for row in rows:
-                cells = [_excel_text(cell) for cell in row]
-                writer.writerow(cells if any(cells) else [])
-
-    return _kept_aside(write, path, reading)
-
-
-def _sheet_name(path: str, names: list[str], asked: str | int | None) -> str:
-    if asked is None or isinstance(asked, int):
-        if 0 <= (asked or 0) < len(names):
-            return names[asked or 0]
-        raise InputFileError(f"{path}: no sheet number {asked}; it has {len(names)}, counted from 0.")
-    if asked not in names:
-        raise InputFileError(f"{path}: no sheet {asked!r}. {suggestion(asked, names, 'Its sheets are')}")
-    return asked
+    spool = io.StringIO(newline="")
+    writer = csv.writer(spool, lineterminator="\n")
+    for row in rows:
+        cells = [_excel_text(cell) for cell in row]
+        writer.writerow(cells if any(cells) else [])
+    return _kept_aside([spool.getvalue().encode()], path, reading)
 
 
 def _excel_text(cell: Any) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from unrelu.tables.cells import (
     warn_of_nondetects,
 )
 from unrelu.tables.limited import LimitedSamples, cell_limits
-from unrelu.tables.table_file import Faults, Held, all_faults
+from unrelu.tables.table_file import Faults
 from unrelu.validation import counted, row_label
 
 MARKED_MISSING = "set {} to NaN"
@@ -108,7 +108,10 @@ def _text(cell: Any, decimal: str) -> str:
 def frame_fault(frame: Any, decimal: str = ".") -> str | None:
     """All columns of a frame that hold text or times, with a line that drops them, and the first other bad cell."""
     labels = list(frame.columns)
-    held, faults = dict.fromkeys(_times(frame), ("dates or times", "")), Faults(decimal, MARKED_MISSING)
+    held, faults = (
+        dict.fromkeys(_times(frame), ("dates or times", "")),
+        Faults([*map(str, labels)], decimal, MARKED_MISSING),
+    )
     for position, label in enumerate(labels):
         column = frame[label]
         if position in held or not hasattr(column, "to_list"):  # Dask's, or one of two of the same name
@@ -123,18 +126,7 @@ def frame_fault(frame: Any, decimal: str = ".") -> str | None:
         inside = repr([labels[position] for position in positions])
         return f"X.drop({inside})" if type(frame).__module__.startswith("polars") else f"X.drop(columns={inside})"
 
-    return fault_told(faults, held, list(map(str, labels)), dropped)
-
-
-def fault_told(
-    faults: Faults, held: dict[int, Held], names: list[str] | None, dropped: Callable[[list[int]], str], width: int = 0
-) -> str | None:
-    """What is wrong with a table in memory; ``dropped`` is the line that leaves columns out."""
-
-    def remedy(found: Any) -> str:
-        return f"Leave {'it' if len(found) == 1 else 'them'} out: {dropped(list(found))}."
-
-    said = all_faults(faults, held, names, width if names is None else len(names), remedy)
+    said = faults.told(held, len(labels), dropped)
     return said and said[0].upper() + said[1:]
 
 
