@@ -37,17 +37,19 @@ from unrelu.tables.cells import (
     read_cell,
 )
 from unrelu.tables.table_file import (
+    Faults,
     Piece,
     TableFile,
     damage_reported,
-    first_fault,
     first_line,
     row_and_line,
+    without,
 )
-from unrelu.validation import listed, suggestion, warn
+from unrelu.validation import counted, listed, suggestion, warn
 
 STANDARD_INPUT = "standard input"
 _HEAD_ROWS, _HEAD_CELLS = 200, 20_000
+_MORE_CELLS, _MORE_ROWS = 2**18, 20  # that are looked at once there is a fault; rows at least
 # The fast reader compares whole cells with this list, for every column anew: up to two spaces on
 # either side are listed too, more would make tables of many thousand columns slow to open.
 _PADDED_MISSING = list(
@@ -124,7 +126,32 @@ class CsvFile(TableFile):
         return np.dtype(np.float64)
 
     def _fault(self, wanted: Sequence[int], unnamed: Sequence[int] = ()) -> str | None:
-        return first_fault(self._data(), self.column_names, self.n_columns, wanted, self._decimal, unnamed)
+        """Describe the first ragged row, or all wanted columns that hold text and the first other bad cell.
+
+        The fast reader says that a file cannot be converted, but not reliably where: rows are read again, slowly, until
+        some beyond the first fault, which tell columns of text. ``unnamed`` are wanted columns without a name.
+        """
+        names, faults = self.column_names, Faults(self.column_names, self._decimal)
+        looked_at = sorted(set(wanted) - set(unnamed))
+        left = max(_MORE_ROWS, _MORE_CELLS // max(len(looked_at), 1))
+        for number, (line, row) in enumerate(self._data(), start=1):
+            where = row_and_line(number, line)
+            if len(row) != self.n_columns:
+                if faults or unnamed:
+                    break
+                has = f"{where} has {counted(len(row), 'cell')}, but {'the header' if names else 'the first row'}"
+                return f"{has} has {self.n_columns}. Give all rows as many cells."
+            for position in looked_at:
+                faults.look(where, position, row[position])
+            left -= bool(faults or unnamed)
+            if not left:
+                break
+        if len(unnamed) == 1 and not faults.texts():
+            return faults.with_first_cell(
+                f"column {unnamed[0] + 1} from the left has no name (is it a row index?). Name it, leave it out with"
+                f" {without(names, unnamed)}, or keep it as text with {without(names, unnamed, 'id')}."
+            )
+        return faults.told(dict.fromkeys(unnamed, ("no name, is it a row index?", "")), self.n_columns)
 
     def shares(self) -> list[TableFile]:
         return [] if self._put_aside else super().shares()  # what was put aside is here alone

@@ -147,9 +147,22 @@ def marks_at_limits(
     first_row: int = 0,
 ) -> Marks:
     """-1 for cells at their floor, 1 for cells at their ceiling, 0 elsewhere; values beyond are an error."""
-    below = _beyond(values, floor, ("below", "floor"), names, first_row)
-    above = _beyond(-values, -ceiling, ("above", "ceiling"), names, first_row)
-    return above.astype(np.int8) - below.astype(np.int8)
+    marks = np.zeros(values.shape, np.int8)
+    for mark, limits, side, what in ((-1, floor, "below", "floor"), (1, ceiling, "above", "ceiling")):
+        x, level = -mark * values, -mark * limits  # a ceiling is a floor upside down
+        at = np.isfinite(level) & (x <= seen_above(level, x))
+        wrong = at & (x < least_allowed(level, x)) & ~((x == 0.0) & (level > 0.0))
+        if wrong.any():
+            row, column = map(int, np.unravel_index(int(wrong.argmax()), wrong.shape))
+            more = f" (and {wrong.sum() - 1:,} more such cells)" if wrong.sum() > 1 else ""
+            raise InvalidDataError(
+                f"{_place(first_row + row, column, names)}: the value {float(values[row, column])!r} is {side} its"
+                f" {what} {float(limits[row, column])!r}{more}. Correct the value or the limit, or set the limit to NaN"
+                " if this cell has none.",
+                rows=[first_row + row],
+            )
+        marks[at] += mark
+    return marks
 
 
 def warn_of_digits(
@@ -191,29 +204,6 @@ def cell_limits_of_data(
                 RoundedLimitWarning,
             )
     return low, -high
-
-
-def _beyond(
-    values: NDArray[np.floating[Any]],
-    floor: FloatArray,
-    words: tuple[str, str],
-    names: Sequence[str] | None,
-    first_row: int,
-) -> BoolArray:
-    """Cells at their floor; ``words`` tell of ceilings where values and limits are upside down."""
-    at = np.isfinite(floor) & (values <= seen_above(floor, values))
-    wrong = at & (values < least_allowed(floor, values)) & ~((values == 0.0) & (floor > 0.0))
-    if wrong.any():
-        row, column = np.unravel_index(int(wrong.argmax()), wrong.shape)
-        sign = 1.0 if words[1] == "floor" else -1.0
-        value, limit = (sign * float(each[row, column]) for each in (values, floor))
-        more = f" (and {wrong.sum() - 1:,} more such cells)" if wrong.sum() > 1 else ""
-        raise InvalidDataError(
-            f"{_place(first_row + int(row), int(column), names)}: the value {value!r} is {words[0]} its {words[1]}"
-            f" {limit!r}{more}. Correct the value or the limit, or set the limit to NaN if this cell has none.",
-            rows=[first_row + int(row)],
-        )
-    return np.asarray(at)
 
 
 def _place(row: int, column: int, names: Sequence[str] | None) -> str:

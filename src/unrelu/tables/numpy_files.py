@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from tokenize import TokenError
 from typing import IO, Any, Literal
 
@@ -227,16 +228,12 @@ class SparseFile(TableFile):
 
 def are_sparse(names: Sequence[str]) -> bool:
     """Whether the files were written by scipy.sparse.save_npz; an error if only some were."""
-    sparse = [name for name in names if name.lower().endswith(".npz") and _holds_sparse_table(name)]
+    sparse: list[str] = []
+    for name in [name for name in names if name.lower().endswith(".npz")]:
+        with suppress(OSError, ValueError, zipfile.BadZipFile), zipfile.ZipFile(name) as archive:
+            members = set(archive.namelist())
+            if {"format.npy", "shape.npy", "data.npy"} <= members and f"{TABLE_KEY}.npy" not in members:
+                sparse.append(name)
     for other in [name for name in names if sparse and name not in sparse]:
         raise InputFileError(f"{sparse[0]} holds a sparse table and {other} does not: give files of one kind.")
     return bool(sparse)
-
-
-def _holds_sparse_table(path: str) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = set(archive.namelist())
-    except (OSError, ValueError, zipfile.BadZipFile):
-        return False
-    return {"format.npy", "shape.npy", "data.npy"} <= members and f"{TABLE_KEY}.npy" not in members

@@ -134,7 +134,6 @@ Held = tuple[str, str]
 """What a column holds that is not numbers, and a cell that shows it (or nothing)."""
 Remedy = Callable[[list[int]], str]
 """The line that leaves columns out of a table in memory."""
-_MORE_CELLS, _MORE_ROWS = 2**18, 20  # that are looked at once there is a fault; rows at least
 
 
 def row_and_line(row: int, line: int | None) -> str:
@@ -239,40 +238,3 @@ class Faults:
 
     def _called(self, position: int) -> str:
         return f"number {position}" if self._names is None else f"{self._names[position]!r}"
-
-
-def first_fault(
-    rows: Iterable[tuple[int | None, Sequence[str]]],
-    names: Sequence[str] | None,
-    n_columns: int,
-    wanted: Sequence[int],
-    decimal: str = ".",
-    unnamed: Sequence[int] = (),
-) -> str | None:
-    """Describe the first ragged row, or all wanted columns that hold text and the first other bad cell; None if none.
-
-    Fast csv readers say that a file cannot be converted, but not reliably where: ``rows`` (each with its line) are read
-    again, slowly, until some beyond the first fault, which tell columns of text. ``unnamed`` are wanted columns without
-    a name.
-    """
-    faults = Faults(names, decimal)
-    looked_at = sorted(set(wanted) - set(unnamed))
-    left = max(_MORE_ROWS, _MORE_CELLS // max(len(looked_at), 1))
-    for number, (line, row) in enumerate(rows, start=1):
-        where = row_and_line(number, line)
-        if len(row) != n_columns:
-            if faults or unnamed:
-                break
-            other = "the first row" if names is None else "the header"
-            return f"{where} has {counted(len(row), 'cell')}, but {other} has {n_columns}. Give all rows as many cells."
-        for position in looked_at:
-            faults.look(where, position, row[position])
-        left -= bool(faults or unnamed)
-        if not left:
-            break
-    if len(unnamed) == 1 and not faults.texts():
-        return faults.with_first_cell(
-            f"column {unnamed[0] + 1} from the left has no name (is it a row index?). Name it, leave it out with"
-            f" {without(names, unnamed)}, or keep it as text with {without(names, unnamed, 'id')}."
-        )
-    return faults.told(dict.fromkeys(unnamed, ("no name, is it a row index?", "")), n_columns)
