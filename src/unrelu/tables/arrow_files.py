@@ -14,14 +14,7 @@ from pyarrow import compute, parquet, types
 
 from unrelu.errors import InputFileError
 from unrelu.tables.cells import Reading, Seen, UnreadableCell, plain_number, read_distinct
-from unrelu.tables.table_file import (
-    SHARE_CELLS,
-    Faults,
-    Piece,
-    TableFile,
-    damage_reported,
-    row_and_line,
-)
+from unrelu.tables.table_file import SHARE_CELLS, Faults, Piece, TableFile, damage_reported, row_and_line
 
 _ROWS, _IN_CACHE = 2**16, 2048
 _FEW_CELLS = 2**15  # that are copied before a kernel is loaded

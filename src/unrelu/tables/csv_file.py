@@ -27,24 +27,8 @@ from pyarrow import csv as arrow_csv
 
 from unrelu.errors import GuessedHeaderWarning, InputFileError, MissingDependencyError
 from unrelu.tables.arrow_files import as_rows, read_texts
-from unrelu.tables.cells import (
-    PLAIN_MISSING,
-    Reading,
-    Seen,
-    UnreadableCell,
-    column_phrase,
-    decimal_vote,
-    read_cell,
-)
-from unrelu.tables.table_file import (
-    Faults,
-    Piece,
-    TableFile,
-    damage_reported,
-    first_line,
-    row_and_line,
-    without,
-)
+from unrelu.tables.cells import PLAIN_MISSING, Reading, Seen, UnreadableCell, column_phrase, decimal_vote, read_cell
+from unrelu.tables.table_file import Faults, Piece, TableFile, damage_reported, first_line, row_and_line, without
 from unrelu.validation import counted, listed, suggestion, warn
 
 STANDARD_INPUT = "standard input"

@@ -204,26 +204,22 @@ class SparseSamples(Rows):
             yield SparseBlock(matrix=self.matrix[rows], first_row=first, weights=weights)
 
 
-class SparseFile(TableFile):
-    """One file of scipy.sparse.save_npz, read whole; its columns have no names."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        try:
-            given: Any = scipy.sparse.load_npz(path)
-            self.matrix: Any = scipy.sparse.csr_array(given)
-        except MemoryError:
-            raise
-        except Exception as error:  # the zip and array readers meet foreign bytes with a dozen exception types
-            raise InputFileError(f"{path}: is not a whole file of scipy.sparse.save_npz. Save it again.") from error
-        shape, dtype = self.matrix.shape, self.matrix.dtype
-        if not holds_numbers(dtype):
-            raise InputFileError(f"{path}: the sparse table holds values of type {dtype}, not numbers.")
-        if len(shape) != 2 or 0 in shape:
-            raise InputFileError(f"{path}: the sparse table has shape {shape}, but rows and columns are needed.")
-        self.matrix = self.matrix.astype(np.float64)
-        self.matrix.sum_duplicates()
-        self.n_rows, self.n_columns = map(int, shape)
+def sparse_matrix(path: str) -> Any:
+    """What a file of scipy.sparse.save_npz holds, read whole."""
+    try:
+        given: Any = scipy.sparse.load_npz(path)
+        matrix: Any = scipy.sparse.csr_array(given)
+    except MemoryError:
+        raise
+    except Exception as error:  # the zip and array readers meet foreign bytes with a dozen exception types
+        raise InputFileError(f"{path}: is not a whole file of scipy.sparse.save_npz. Save it again.") from error
+    if not holds_numbers(matrix.dtype):
+        raise InputFileError(f"{path}: the sparse table holds values of type {matrix.dtype}, not numbers.")
+    if len(matrix.shape) != 2 or 0 in matrix.shape:
+        raise InputFileError(f"{path}: the sparse table has shape {matrix.shape}, but rows and columns are needed.")
+    matrix = matrix.astype(np.float64)
+    matrix.sum_duplicates()
+    return matrix
 
 
 def are_sparse(names: Sequence[str]) -> bool:
