@@ -280,10 +280,8 @@ class ArraySamples(Rows):
         return ArraySamples(self._values, weights, self.feature_names, self._block_rows, self.limits)
 
     def blocks(self) -> Iterator[Block]:
-        for first in range(0, self.n_rows, self._block_rows):
-            rows = slice(first, first + self._block_rows)
-            weights = None if self._weights is None else self._weights[rows]
-            yield Block(as_floats(self._values[rows]), first, weights)
+        for rows, weights in runs(self.n_rows, self._block_rows, self._weights):
+            yield Block(as_floats(self._values[rows]), rows.start, weights)
 
 
 def checked_block_rows(block_rows: int | None) -> int | None:
@@ -324,18 +322,21 @@ def _one_per_column(names: Sequence[str], n_features: int) -> tuple[str, ...]:
 # --- blocks ---------------------------------------------------------------------------------------
 
 
-class SparseBlock(Block):
-    """A run of rows of which only the cells other than 0 are stored: ``matrix``, of scipy in the format csr.
+class LazyBlock(Block):
+    """A run of rows that are stored in another way: ``values`` are made when someone asks for them.
 
-    ``values`` are made when someone asks for them. One that is given values, as by dataclasses.replace, has no matrix.
+    One that is given values, as by dataclasses.replace, has nothing stored.
     """
 
-    matrix: Any
-
-    def __init__(self, values: Any = None, matrix: Any = None, **others: Any) -> None:
+    def __init__(self, values: Any = None, **others: Any) -> None:
         given = {} if values is None else {"values": values}
-        self.__dict__.update({"first_row": 0, "weights": None, "groups": None, "beyond": None} | others)
-        self.__dict__.update(matrix=matrix, **given)
+        self.__dict__.update({"first_row": 0, "weights": None, "groups": None, "beyond": None} | others | given)
+
+
+class SparseBlock(LazyBlock):
+    """A run of rows of which only the cells other than 0 are stored: ``matrix``, of scipy in the format csr."""
+
+    matrix: Any = None
 
     @property
     def n_rows(self) -> int:
@@ -356,6 +357,13 @@ def all_values(samples: Samples) -> Floats:
     """All rows as one array, which is no copy where they are one block."""
     values = [block.values for block in samples.blocks()]
     return values[0] if len(values) == 1 else np.concatenate(values)
+
+
+def runs(n_rows: int, size: int, weights: FloatArray | None) -> Iterator[tuple[slice, FloatArray | None]]:
+    """All rows, so many at a time, and their weights if they have any."""
+    for first in range(0, n_rows, size):
+        rows = slice(first, min(first + size, n_rows))
+        yield rows, None if weights is None else weights[rows]
 
 
 def rows_per_block(n_rows: int | None, n_features: int) -> int:

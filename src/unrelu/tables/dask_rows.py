@@ -12,7 +12,7 @@ import numpy as np
 
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.rows import MOST_CELLS, Ask, Part, Rows, as_floats, float_type, holds_numbers, one_per_row
+from unrelu.passes.rows import MOST_CELLS, Ask, Part, Rows, as_floats, float_type, holds_numbers, one_per_row, runs
 from unrelu.validation import listed
 
 _AT_A_TIME = 2  # chunks that are computed before the first of them is used
@@ -133,10 +133,8 @@ def _blocks(chunk: Any, weights: Any = None, *, names: tuple[str, ...] | None, d
         found = listed(map(str, chunk.columns))
         raise InvalidDataError(f"A partition of the frame has the columns {found}, not {listed(names)}.")
     column = None if weights is None else one_per_row(weights, len(values))
-    size = max(_BLOCK_CELLS // values.shape[1], 1)
-    for first in range(0, len(values), size):
-        rows = slice(first, first + size)
-        yield Block(values[rows], first, None if column is None else column[rows])
+    for rows, some in runs(len(values), max(_BLOCK_CELLS // values.shape[1], 1), column):
+        yield Block(values[rows], rows.start, some)
 
 
 def weight_range(weights: Any) -> tuple[float, float, float]:

@@ -17,25 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 from unrelu.contracts import Block, Engine, FloatArray, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.device import DeviceEngine, Place, brought_home, place_of, without_gradients
-from unrelu.passes.rows import Rows, as_floats, one_per_row, rows_per_block
+from unrelu.passes.rows import LazyBlock, Rows, as_floats, one_per_row, rows_per_block, runs
 from unrelu.validation import check_choice, suggestion
 
 _FEATURES_LAST = ("Linear", "LayerNorm", "Embedding", "Bilinear")  # modules whose outputs end with their units
 
 
-class DeviceBlock(Block):
-    """A run of rows that are on a device, as ``array``; ``values`` are brought to the host when someone asks for them.
+class DeviceBlock(LazyBlock):
+    """A run of rows that are on a device, as ``array``; ``values`` are brought to the host when asked for."""
 
-    One that is given values, as by dataclasses.replace, has no array.
-    """
-
-    array: Any
-    place: Any
-
-    def __init__(self, values: Any = None, array: Any = None, place: Place | None = None, **others: Any) -> None:
-        given = {} if values is None else {"values": values}
-        self.__dict__.update({"first_row": 0, "weights": None, "groups": None, "beyond": None} | others)
-        self.__dict__.update(array=array, place=place, **given)
+    array: Any = None
+    place: Any = None
 
     @property
     def n_rows(self) -> int:
@@ -50,8 +42,8 @@ class DeviceBlock(Block):
         """Values of some rows, in order, brought to the host in runs of neighbours."""
         if self.array is None or len(chosen) == 0:
             return self.values[chosen]
-        runs = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1)
-        brought = [DeviceBlock(array=self.array[run[0] : run[-1] + 1, ...], place=self.place) for run in runs]
+        neighbours = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1)
+        brought = [DeviceBlock(array=self.array[run[0] : run[-1] + 1, ...], place=self.place) for run in neighbours]
         return np.concatenate([each.values for each in brought])
 
 
@@ -92,11 +84,8 @@ class DeviceSamples(Rows):
 
     def blocks(self) -> Iterator[Block]:
         """Blocks to be brought to the host."""
-        size = rows_per_block(self.n_rows, self.n_features)
-        for first in range(0, self.n_rows, size):
-            rows = slice(first, min(first + size, self.n_rows))
-            weights = None if self._weights is None else self._weights[rows]
-            yield DeviceBlock(array=self._array[rows, ...], place=self.place, first_row=first, weights=weights)
+        for rows, weights in runs(self.n_rows, rows_per_block(self.n_rows, self.n_features), self._weights):
+            yield DeviceBlock(array=self._array[rows, ...], place=self.place, first_row=rows.start, weights=weights)
 
 
 class LayerSamples(Rows):

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Block, FloatArray
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
-from unrelu.passes.rows import MOST_CELLS, Rows, SparseBlock, as_floats, float_type, holds_numbers, rows_per_block
+from unrelu.passes.rows import MOST_CELLS, Rows, SparseBlock, as_floats, float_type, holds_numbers, rows_per_block, runs
 from unrelu.tables.table_file import SHARE_CELLS, Piece, TableFile, damage_reported
 
 TABLE_KEY, NAMES_KEY = "X", "feature_names"
@@ -198,10 +198,8 @@ class SparseSamples(Rows):
 
     def blocks(self) -> Iterator[Block]:
         size = max(rows_per_block(self.n_rows, self.n_features), MOST_CELLS // self.n_features)
-        for first in range(0, self.n_rows, size):
-            rows = slice(first, first + size)
-            weights = None if self._weights is None else self._weights[rows]
-            yield SparseBlock(matrix=self.matrix[rows], first_row=first, weights=weights)
+        for rows, weights in runs(self.n_rows, size, self._weights):
+            yield SparseBlock(matrix=self.matrix[rows], first_row=rows.start, weights=weights)
 
 
 def sparse_matrix(path: str) -> Any:
