@@ -45,7 +45,7 @@ def read_texts(column: Any, decimal: str) -> tuple[NDArray[Any], Seen]:
 
 
 def as_rows(
-    wanted: Sequence[int], columns: Sequence[Any], texts: Collection[int], decimal: str, dtype: np.dtype[Any]
+    wanted: Sequence[int], columns: Sequence[Any], texts: Collection[int], decimal: str, dtype: Any = np.float64
 ) -> NDArray[Any]:
     """Arrow's columns as rows of numbers, NaN for null; those among ``texts`` are read as text."""
     numbers = [

@@ -182,40 +182,34 @@ class CsvFile(TableFile):
 
     def pieces(self, wanted: Sequence[int], rows: int, texts: Sequence[int] = ()) -> Iterator[Piece]:  # noqa: ARG002
         # pyarrow cuts csv by bytes, not by rows
-        done = 0
-        with self._faults_reported():
-            try:
-                for numbers, cells in self._rows(wanted, texts):
-                    done += len(cells[0]) if cells else len(numbers)
-                    yield numbers, cells
+        positions, done = list(dict.fromkeys([*wanted, *texts])), 0
+        for again in (False, True):
+            as_text, read = [at for at in positions if at in self.seen or at in texts], 0
+            with self._faults_reported(), suppress(*(() if again else (pa.ArrowInvalid, UnreadableCell))):
+                for batch in self._batches(positions, as_text):
+                    columns = dict(zip(positions, batch, strict=True))
+                    numbers = as_rows(wanted, [columns[at] for at in wanted], as_text, self._decimal)
+                    cells = [[_decoded(cell) for cell in columns[at].cast(pa.binary()).to_pylist()] for at in texts]
+                    new, read = slice(max(done - read, 0), None), read + len(batch[0])
+                    if read > done:
+                        done = read
+                        yield numbers[new], [column[new] for column in cells]
                 return
-            except (pa.ArrowInvalid, UnreadableCell):
-                self._look_through(wanted)
-            # Rows that were handed out already may have been taken for what they are not.
-            limited = [j for j in wanted if j in self.seen and (self.seen[j].below or self.seen[j].above)]
-            for number, (line, row) in enumerate(self._data() if limited else (), start=1):
-                for position in sorted(wanted):
-                    cell = read_cell(row[position], self._decimal)
-                    if cell is not None and cell.kind in ("below", "above"):
-                        place = f"{row_and_line(number, line)}, {column_phrase(self.column_names, position)}"
-                        raise InputFileError(
-                            f"{self.name}: {place}: the first limit {row[position]!r}, far down in a packed file. Say"
-                            " limits='one' to have all of it looked through before it is used."
-                        )
-            for numbers, cells in self._rows(wanted, texts):
-                new = slice(done, None)
-                if done < len(numbers):
-                    yield numbers[new], [column[new] for column in cells]
-                done = max(done - len(numbers), 0)
+            self._look_through(wanted)
+            self._refuse_late_limits(wanted)
 
-    def _rows(self, wanted: Sequence[int], texts: Sequence[int]) -> Iterator[Piece]:
-        positions = list(dict.fromkeys([*wanted, *texts]))
-        as_text = [at for at in positions if at in self.seen or at in texts]
-        for batch in self._batches(positions, as_text):
-            columns = dict(zip(positions, batch, strict=True))
-            cells = [[_decoded(cell) for cell in columns[at].cast(pa.binary()).to_pylist()] for at in texts]
-            numbers = [columns[at] for at in wanted]
-            yield as_rows(wanted, numbers, as_text, self._decimal, np.dtype(np.float64)), cells
+    def _refuse_late_limits(self, wanted: Sequence[int]) -> None:
+        """Rows that were handed out already may have been taken for what they are not."""
+        limited = [j for j in wanted if j in self.seen and (self.seen[j].below or self.seen[j].above)]
+        for number, (line, row) in enumerate(self._data() if limited else (), start=1):
+            for position in sorted(wanted):
+                cell = read_cell(row[position], self._decimal)
+                if cell is not None and cell.kind in ("below", "above"):
+                    place = f"{row_and_line(number, line)}, {column_phrase(self.column_names, position)}"
+                    raise InputFileError(
+                        f"{self.name}: {place}: the first limit {row[position]!r}, far down in a packed file. Say"
+                        " limits='one' to have all of it looked through before it is used."
+                    )
 
     @property
     def _block_size(self) -> int:
