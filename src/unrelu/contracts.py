@@ -46,6 +46,15 @@ class Block:
     groups: RowLabels | None = None
     beyond: Marks | None = None
 
+    @property
+    def n_rows(self) -> int:
+        """How many rows these are, told without making sparse ones dense or bringing those of a device here."""
+        return len(self.values)
+
+    def some_rows(self, chosen: NDArray[np.intp]) -> NDArray[np.floating[Any]]:
+        """Values of some rows, in order; no others are made dense or brought here."""
+        return self.values[chosen]
+
 
 @dataclass(frozen=True)
 class CellLimits:
@@ -132,6 +141,10 @@ class Samples(Protocol):
 
     def ids(self) -> dict[str, list[str]]:
         """Columns that are kept as text, by name."""
+        ...
+
+    def row_label(self, row: int) -> str:
+        """What a user calls a row that is counted from 0: counted from 1, with its file and line if it has any."""
         ...
 
     def log_slopes(self) -> Any:

@@ -5,13 +5,14 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.sparse
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from unrelu.contracts import Samples
+from unrelu.contracts import Block, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.rows import regroup
+from unrelu.passes.rows import Rows, SparseBlock, regroup
 from unrelu.tables import ArraySamples, rows_per_block
 
 
@@ -121,3 +122,15 @@ def test_refuses_parameters_that_do_not_fit(arguments, said):
 def test_arrays_do_not_pay_for_pyarrow():
     code = "import sys, unrelu.tables; sys.exit('pyarrow' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_protocol_declares_all_that_rows_are_asked_for():
+    declared, there = ({*kind.__annotations__, *vars(kind)} for kind in (Samples, Rows))
+    assert {name for name in declared if not name.startswith("_")} == {name for name in there if name[0] != "_"}
+
+
+@pytest.mark.parametrize("block", [Block(np.eye(3)), SparseBlock(matrix=scipy.sparse.csr_array(np.eye(3)))])
+def test_blocks_give_some_of_their_rows(block):
+    assert block.n_rows == 3
+    np.testing.assert_array_equal(block.some_rows(np.array([0, 2])), [[1, 0, 0], [0, 0, 1]])
+    assert ("values" in vars(block)) == (type(block) is Block)  # sparse rows are not made dense

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -187,6 +190,32 @@ def test_files_of_several_laboratories(tmp_path, all_rows):
         assert not beyond[:, 1].any()
     with pytest.raises(InvalidDataError, match="limits='cell' keeps"):
         open_samples(files, limits="one")
+
+
+def test_standard_input_keeps_the_limits_of_cells(monkeypatch, all_rows):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"As,Pb\n<0.1,1\n<0.5,2\n0.3,3\n")))
+    samples = open_samples("-")
+    assert (samples.limits, samples.limits_by_cell) == (None, (0,))
+    np.testing.assert_array_equal(all_rows(samples), [[0.1, 1], [0.5, 2], [0.3, 3]])
+
+
+def test_limits_far_down_in_a_packed_file_beside_limits_of_cells(tmp_path, all_rows):
+    (tmp_path / "1.csv").write_text("a,b\n<1,2\n<2,4\n")
+    rows = "0.123456789,2.5\n" * 100_000
+    (tmp_path / "2.csv.gz").write_bytes(gzip.compress(f"a,b\n{rows}<0.1,3\n".encode()))
+    samples = open_samples([tmp_path / "1.csv", tmp_path / "2.csv.gz"])
+    assert [block.beyond[-1].tolist() for block in samples.blocks()][-1] == [-1, 0]
+    assert all_rows(samples)[-1].tolist() == [0.1, 3.0]
+
+
+@pytest.mark.parametrize("nondetect", ["missing", "floor"])
+@pytest.mark.parametrize("limits", ["highest", "missing"])
+def test_conditions_compare_limits_as_they_are_read(tmp_path, nondetect, limits):
+    (tmp_path / "x.csv").write_text("As,Pb\n<0.1,1\nND,2\n0.3,3\n0.5,4\n")
+    samples = open_samples(tmp_path / "x.csv", where="As < 0.4", limits=limits, nondetect=nondetect)
+    met = [limits == "highest", nondetect == "floor", True, False]
+    read = np.concatenate([block.values[:, 1] for block in samples.blocks()])
+    np.testing.assert_array_equal(read, np.arange(1.0, 5.0)[met])
 
 
 @pytest.mark.parametrize("frame_of", [pd.DataFrame, pl.DataFrame])

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray, Marks
-from unrelu.passes.rows import rows_in, some_rows
 from unrelu.passes.tiles import row_keys
 from unrelu.posterior.cells import marks_of
 
@@ -73,12 +72,12 @@ class LookQuestion:
     floor: tuple[float, ...]
 
     def __call__(self, block: Block) -> Look:
-        rows = np.arange(block.first_row, block.first_row + rows_in(block), dtype=np.int64)
+        rows = np.arange(block.first_row, block.first_row + block.n_rows, dtype=np.int64)
         kept = _kept(rows // _RUN)
         weights = np.ones(len(rows)) if block.weights is None else block.weights
         kept = kept[weights[kept] > 0.0]
         own = None if block.beyond is None else block.beyond[kept]
-        values, beyond = marks_of(some_rows(block, kept), own, np.array(self.floor))
+        values, beyond = marks_of(block.some_rows(kept), own, np.array(self.floor))
         return Look(rows[kept], values, beyond, np.asarray(weights[kept], dtype=np.float64))
 
 

@@ -162,7 +162,7 @@ def _check_columns(n_features: int, names: Sequence[str] | None, columns: Column
 
 def _text_cell(X: Any) -> str | None:
     """Which columns hold text, and which other cell is not a number, if one is not."""
-    from unrelu.tables.frames import MARKED_MISSING, fault_told, frame_fault
+    from unrelu.tables.frames import MARKED_MISSING, frame_fault
     from unrelu.tables.table_file import Faults
 
     if hasattr(X, "columns"):
@@ -173,14 +173,15 @@ def _text_cell(X: Any) -> str | None:
         return None
     if cells.ndim != 2:
         return None
-    faults = Faults(emptied=MARKED_MISSING)
+    faults = Faults(None, emptied=MARKED_MISSING)
     for i, row in enumerate(cells):
         for j, cell in enumerate(row):
             if not isinstance(cell, str) or _reads_as_number(cell):
                 faults.add_numbers(j, int(cell is not None))
             else:
                 faults.add_bad(row_label(i), j, cell)
-    return fault_told(faults, {}, None, lambda them: f"np.delete(X, {them}, axis=1).astype(float)", cells.shape[1])
+    said = faults.told({}, cells.shape[1], lambda them: f"np.delete(X, {them}, axis=1).astype(float)")
+    return said and said[0].upper() + said[1:]
 
 
 def _reads_as_number(text: str) -> bool:

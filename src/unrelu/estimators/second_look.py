@@ -27,7 +27,6 @@ from unrelu.errors import UnreluError
 from unrelu.estimators.margins import warn_again
 from unrelu.methods import Auto
 from unrelu.passes.evidence import SampleEvidence
-from unrelu.passes.rows import rows_in, some_rows
 from unrelu.posterior.cells import marks_of
 from unrelu.shapes import Shapes
 from unrelu.validation import counted
@@ -133,7 +132,7 @@ def _total(of_rows: FloatArray, sample_weight: Any) -> float:
 def _left_out(robust: Any, evidence: SampleEvidence, assumptions: Assumptions) -> tuple[Doubt | None, float]:
     """What counts less than half, in words, None for nothing; and the log density that leaving it out must gain."""
     floor = np.array(assumptions.censoring)
-    marks = [marks_of(some_rows(b, np.arange(rows_in(b))), b.beyond, floor)[1] for b in evidence.samples.blocks()]
+    marks = [marks_of(b.some_rows(np.arange(b.n_rows)), b.beyond, floor)[1] for b in evidence.samples.blocks()]
     cut_off, bad = np.concatenate(marks) != 0, robust.cell_weights_ < _BAD
     rows = (robust.row_weights_ < _BAD) | (bad.mean(axis=1) > 0.5)
     cells, share = bad & ~rows[:, None], (bad | rows[:, None]).mean(axis=0)

@@ -25,7 +25,6 @@ from unrelu.passes.columns import LOOKED_AT, ColumnShapes, window
 from unrelu.passes.engine import LocalEngine, map_in_threads
 from unrelu.passes.pair_moments import ObservedMoments, PairMoments, PairMomentsQuestion
 from unrelu.passes.pair_sums import FIRST_ROWS, rounded_down
-from unrelu.passes.rows import rows_in
 from unrelu.passes.tiles import Screening, least_allowed, seen_above
 
 _WORKING_BYTES = 2**31  # beside the table and sums of pairs
@@ -195,7 +194,7 @@ class DeviceEngine(LocalEngine):
         tell(0)
         for block in samples.whole():
             height = _add(sums, block, height, place, tell)
-            done = block.first_row + rows_in(block)
+            done = block.first_row + block.n_rows
         if done == 0:
             raise InvalidDataError("There are no rows to learn from.")
         record: Any = sums.record()

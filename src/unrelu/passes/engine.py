@@ -20,7 +20,6 @@ from threadpoolctl import ThreadpoolController
 
 from unrelu.contracts import Block, Engine, Question, R, Samples, Step, Watch, unwatched
 from unrelu.errors import InvalidDataError
-from unrelu.passes.rows import rows_in
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -61,7 +60,7 @@ class LocalEngine:
             for block in blocks:
                 record = question(block)
                 merged = record if merged is None else merged.merge(record)
-                done = block.first_row + rows_in(block)
+                done = block.first_row + block.n_rows
                 counted(merged, done)
                 left = None if total is None else total - first_row
                 words = pace(done - first_row, left, monotonic() - began)
@@ -95,7 +94,7 @@ def blocks_ahead(samples: Samples) -> Generator[Block, None, None]:
     if first is None:
         return
     yield first
-    if samples.in_memory or samples.n_rows == rows_in(first):
+    if samples.in_memory or samples.n_rows == first.n_rows:
         yield from blocks
         return
     with ThreadPoolExecutor(1, "unrelu-reader") as reader:

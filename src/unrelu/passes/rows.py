@@ -96,6 +96,9 @@ class Rows:
     def ids(self) -> dict[str, list[str]]:
         return {}
 
+    def row_label(self, row: int) -> str:
+        return f"row {row + 1:,}"
+
     def log_slopes(self) -> Any:
         return 0.0
 
@@ -278,10 +281,8 @@ class ArraySamples(Rows):
         return ArraySamples(self._values, weights, self.feature_names, self._block_rows, self.limits)
 
     def blocks(self) -> Iterator[Block]:
-        for first in range(0, self.n_rows, self._block_rows):
-            rows = slice(first, first + self._block_rows)
-            weights = None if self._weights is None else self._weights[rows]
-            yield Block(as_floats(self._values[rows]), first, weights)
+        for rows, weights in runs(self.n_rows, self._block_rows, self._weights):
+            yield Block(as_floats(self._values[rows]), rows.start, weights)
 
 
 def checked_block_rows(block_rows: int | None) -> int | None:
@@ -303,18 +304,21 @@ def one_per_row(weights: ArrayLike, n_rows: int) -> FloatArray:
 # --- blocks ---------------------------------------------------------------------------------------
 
 
-class SparseBlock(Block):
-    """A run of rows of which only the cells other than 0 are stored: ``matrix``, of scipy in the format csr.
+class LazyBlock(Block):
+    """A run of rows that are stored in another way: ``values`` are made when someone asks for them.
 
-    ``values`` are made when someone asks for them. One that is given values, as by dataclasses.replace, has no matrix.
+    One that is given values, as by dataclasses.replace, has nothing stored.
     """
 
-    matrix: Any
-
-    def __init__(self, values: Any = None, matrix: Any = None, **others: Any) -> None:
+    def __init__(self, values: Any = None, **others: Any) -> None:
         given = {} if values is None else {"values": values}
-        self.__dict__.update({"first_row": 0, "weights": None, "groups": None, "beyond": None} | others)
-        self.__dict__.update(matrix=matrix, **given)
+        self.__dict__.update({"first_row": 0, "weights": None, "groups": None, "beyond": None} | others | given)
+
+
+class SparseBlock(LazyBlock):
+    """A run of rows of which only the cells other than 0 are stored: ``matrix``, of scipy in the format csr."""
+
+    matrix: Any = None
 
     @property
     def n_rows(self) -> int:
@@ -324,11 +328,11 @@ class SparseBlock(Block):
     def values(self) -> FloatArray:
         return np.asarray(self.matrix.toarray(), dtype=np.float64)
 
-
-def rows_in(block: Block) -> int:
-    """The number of a block's rows, without making sparse ones dense or bringing those of a device here."""
-    n_rows: int | None = getattr(block, "n_rows", None)
-    return len(block.values) if n_rows is None else n_rows
+    def some_rows(self, chosen: NDArray[np.intp]) -> Floats:
+        """Values of some rows, in order."""
+        if self.matrix is None:
+            return self.values[chosen]
+        return np.asarray(self.matrix[chosen].toarray(), dtype=np.float64)
 
 
 def all_values(samples: Samples) -> Floats:
@@ -337,16 +341,11 @@ def all_values(samples: Samples) -> Floats:
     return values[0] if len(values) == 1 else np.concatenate(values)
 
 
-def some_rows(block: Block, chosen: NDArray[np.intp]) -> Floats:
-    """Rows of a block, in order; of sparse ones and those of a device no others are made dense or brought here."""
-    matrix, array = getattr(block, "matrix", None), getattr(block, "array", None)
-    if matrix is not None:
-        return np.asarray(matrix[chosen].toarray(), dtype=np.float64)
-    if array is None or len(chosen) == 0:
-        return block.values[chosen]
-    runs = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1)
-    brought = [type(block)(array=array[run[0] : run[-1] + 1, ...], place=block.place) for run in runs]  # type: ignore[call-arg, attr-defined]
-    return np.concatenate([each.values for each in brought])
+def runs(n_rows: int, size: int, weights: FloatArray | None) -> Iterator[tuple[slice, FloatArray | None]]:
+    """All rows, so many at a time, and their weights if they have any."""
+    for first in range(0, n_rows, size):
+        rows = slice(first, min(first + size, n_rows))
+        yield rows, None if weights is None else weights[rows]
 
 
 def rows_per_block(n_rows: int | None, n_features: int) -> int:

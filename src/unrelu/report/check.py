@@ -183,7 +183,7 @@ def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int
     rows = RowParameters(law.bias, law.row_norms, floor, unknown[:, :, :2], unknown)
     shapes = ColumnShapes.of_first(values, rows.floor, rows.bias).with_rows(Block(values), rows.floor)
     test = skewness_of(shapes, rows)
-    own = getattr(samples, "limits_by_cell", ())  # whose order statistics are not known
+    own = samples.limits_by_cell  # whose order statistics are not known
     ordered = [j for j in np.argsort(-np.abs(test.z), kind="stable").tolist() if j not in own]
     found = []
     for j in [j for j in ordered[:most] if test.z[j] != 0.0]:

@@ -14,16 +14,7 @@ from pyarrow import compute, parquet, types
 
 from unrelu.errors import InputFileError
 from unrelu.tables.cells import Reading, Seen, UnreadableCell, plain_number, read_distinct
-from unrelu.tables.table_file import (
-    SHARE_CELLS,
-    Faults,
-    Piece,
-    TableFile,
-    all_faults,
-    damage_reported,
-    leave_out,
-    row_and_line,
-)
+from unrelu.tables.table_file import SHARE_CELLS, Faults, Piece, TableFile, damage_reported, row_and_line
 
 _ROWS, _IN_CACHE = 2**16, 2048
 _FEW_CELLS = 2**15  # that are copied before a kernel is loaded
@@ -54,7 +45,7 @@ def read_texts(column: Any, decimal: str) -> tuple[NDArray[Any], Seen]:
 
 
 def as_rows(
-    wanted: Sequence[int], columns: Sequence[Any], texts: Collection[int], decimal: str, dtype: np.dtype[Any]
+    wanted: Sequence[int], columns: Sequence[Any], texts: Collection[int], decimal: str, dtype: Any = np.float64
 ) -> NDArray[Any]:
     """Arrow's columns as rows of numbers, NaN for null; those among ``texts`` are read as text."""
     numbers = [
@@ -140,14 +131,13 @@ class _StoredColumns(TableFile):
         except UnreadableCell:
             unreadable = True
         if held or unreadable:
-            faults, names = Faults(self._decimal), self.column_names
+            faults = Faults(self.column_names, self._decimal)
             for position in texts if unreadable else ():
                 for row, cell in enumerate(
                     chain.from_iterable(_cells(column) for (column,) in self._columns([position])), start=1
                 ):
                     faults.look(row_and_line(row, None), position, cell)
-            fault = all_faults(faults, held, names, self.n_columns, lambda them: leave_out(names, them))
-            raise InputFileError(f"{self.name}: {fault}")
+            raise InputFileError(f"{self.name}: {faults.told(held, self.n_columns)}")
         self.seen |= seen
         single = all(types.is_float32(self._types[at]) or types.is_float16(self._types[at]) for at in wanted)
         return np.dtype(np.float32 if single else np.float64)
@@ -232,7 +222,7 @@ class FeatherTable(_StoredColumns):
         with self._opened([0]) as (_, batches):  # one column is enough to count rows
             return schema, sum(batch.num_rows for batch in batches)
 
-    def _batches(self, wanted: Sequence[int], rows: int) -> Iterator[Any]:
+    def _batches(self, wanted: Sequence[int], rows: int) -> Iterator[Any]:  # noqa: ARG002 - they are as stored
         with self._opened(sorted({self._places[position] for position in wanted})) as (_, batches):
             for batch in batches:
                 batch.validate()
@@ -251,8 +241,9 @@ def _other_kind(kind: Any) -> str | None:
 
 def _joined(batches: Sequence[Any]) -> list[Any]:
     """The columns of batches, one after the other."""
-    columns: list[Any] = batches[0].columns
-    return columns if len(batches) == 1 else [pa.concat_arrays(parts) for parts in zip(*(b.columns for b in batches))]
+    if len(batches) == 1:
+        return list(batches[0].columns)
+    return [pa.concat_arrays(parts) for parts in zip(*(batch.columns for batch in batches), strict=True)]
 
 
 def _cells(column: Any) -> list[str]:

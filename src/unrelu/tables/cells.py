@@ -339,26 +339,26 @@ def told(
     floor, ceiling = (dict(limits.floor), dict(limits.ceiling)) if limits else ({}, {})
     lines = []
     for position, cells in sorted(seen.items()):
+        became = dict.fromkeys(("below", "above", "missing", "nondetect"), "read as missing")
+        became["grouped"] = "read with thousands separators"
+        if position in floor:
+            became["below"] = f"put at the floor {floor[position]:g}"
+        if position in ceiling:
+            became["above"] = f"put at the ceiling {ceiling[position]:g}"
+        if position in own:
+            became["below"] = became["above"] = "kept as limits of single cells"
+        if reading.floors_nondetects and position in own:
+            became["nondetect"] = f"kept with the floor {own[position]:g}"
+        elif reading.floors_nondetects and position in floor:
+            became["nondetect"] = became["below"]
+        written = [("below", f"<{value:g}", count) for value, count in sorted(cells.below.items())]
+        written += [("above", f">{value:g}", count) for value, count in sorted(cells.above.items())]
+        written += [(kind, repr(text), count) for (kind, text), count in sorted(cells.words.items())]
         said = []
-        for sign, side, counts, limit in (
-            ("<", "floor", cells.below, floor.get(position)),
-            (">", "ceiling", cells.above, ceiling.get(position)),
-        ):
-            if counts:
-                became = "read as missing" if limit is None else f"put at the {side} {limit:g}"
-                became = "kept as limits of single cells" if position in own else became
-                stated = listed((f"{sign}{value:g}" for value in sorted(counts)), most=3)
-                said.append(f"{counted(counts.total(), 'cell')} {stated} {became}")
-        meant = dict.fromkeys(("missing", "nondetect"), "read as missing")
-        meant["grouped"] = "read with thousands separators"
-        if position in floor and reading.floors_nondetects:
-            meant["nondetect"] = f"put at the floor {floor[position]:g}"
-        if position in own and reading.floors_nondetects:
-            meant["nondetect"] = f"kept with the floor {own[position]:g}"
-        for kind, words in groupby(sorted(cells.words.items()), key=lambda item: item[0][0]):
-            each = list(words)
-            texts = listed((repr(text) for (_, text), _ in each), most=3)
-            said.append(f"{counted(sum(count for _, count in each), 'cell')} {texts} {meant[kind]}")
+        for kind, group in groupby(written, key=lambda each: each[0]):
+            each = list(group)
+            number, texts = sum(count for *_, count in each), listed((text for _, text, _ in each), most=3)
+            said.append(f"{counted(number, 'cell')} {texts} {became[kind]}")
         if said:
             lines.append(f"{names[position]}: {', '.join(said)}")
     return lines

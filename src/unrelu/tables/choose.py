@@ -1,4 +1,8 @@
-"""Which columns and which rows of table files are read: by name, by the keys of their folders, by a condition."""
+"""Which columns and which rows of table files are read: by name, by the keys of their folders, by a condition.
+
+Conditions are not pyarrow's, so that they hold of every kind of file: NumPy's files are read where pyarrow is not
+installed, and a cell such as "<0.25" is compared as its number.
+"""
 
 from __future__ import annotations
 

@@ -12,15 +12,13 @@ import io
 import mmap
 import os
 import re
-import shutil
 import sys
 import tempfile
 import weakref
 import zipfile
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from itertools import islice, pairwise
-from math import isfinite, prod
 from typing import IO, Any, cast
 
 import numpy as np
@@ -29,27 +27,13 @@ from pyarrow import csv as arrow_csv
 
 from unrelu.errors import GuessedHeaderWarning, InputFileError, MissingDependencyError
 from unrelu.tables.arrow_files import as_rows, read_texts
-from unrelu.tables.cells import (
-    PLAIN_MISSING,
-    Reading,
-    Seen,
-    UnreadableCell,
-    column_phrase,
-    decimal_vote,
-    read_cell,
-)
-from unrelu.tables.table_file import (
-    Piece,
-    TableFile,
-    damage_reported,
-    first_fault,
-    first_line,
-    row_and_line,
-)
-from unrelu.validation import listed, suggestion, warn
+from unrelu.tables.cells import PLAIN_MISSING, Reading, Seen, UnreadableCell, column_phrase, decimal_vote, read_cell
+from unrelu.tables.table_file import Faults, Piece, TableFile, damage_reported, first_line, row_and_line, without
+from unrelu.validation import counted, listed, suggestion, warn
 
 STANDARD_INPUT = "standard input"
 _HEAD_ROWS, _HEAD_CELLS = 200, 20_000
+_MORE_CELLS, _MORE_ROWS = 2**18, 20  # that are looked at once there is a fault; rows at least
 # The fast reader compares whole cells with this list, for every column anew: up to two spaces on
 # either side are listed too, more would make tables of many thousand columns slow to open.
 _PADDED_MISSING = list(
@@ -126,7 +110,32 @@ class CsvFile(TableFile):
         return np.dtype(np.float64)
 
     def _fault(self, wanted: Sequence[int], unnamed: Sequence[int] = ()) -> str | None:
-        return first_fault(self._data(), self.column_names, self.n_columns, wanted, self._decimal, unnamed)
+        """Describe the first ragged row, or all wanted columns that hold text and the first other bad cell.
+
+        The fast reader says that a file cannot be converted, but not reliably where: rows are read again, slowly, until
+        some beyond the first fault, which tell columns of text. ``unnamed`` are wanted columns without a name.
+        """
+        names, faults = self.column_names, Faults(self.column_names, self._decimal)
+        looked_at = sorted(set(wanted) - set(unnamed))
+        left = max(_MORE_ROWS, _MORE_CELLS // max(len(looked_at), 1))
+        for number, (line, row) in enumerate(self._data(), start=1):
+            where = row_and_line(number, line)
+            if len(row) != self.n_columns:
+                if faults or unnamed:
+                    break
+                has = f"{where} has {counted(len(row), 'cell')}, but {'the header' if names else 'the first row'}"
+                return f"{has} has {self.n_columns}. Give all rows as many cells."
+            for position in looked_at:
+                faults.look(where, position, row[position])
+            left -= bool(faults or unnamed)
+            if not left:
+                break
+        if len(unnamed) == 1 and not faults.texts():
+            return faults.with_first_cell(
+                f"column {unnamed[0] + 1} from the left has no name (is it a row index?). Name it, leave it out with"
+                f" {without(names, unnamed)}, or keep it as text with {without(names, unnamed, 'id')}."
+            )
+        return faults.told(dict.fromkeys(unnamed, ("no name, is it a row index?", "")), self.n_columns)
 
     def shares(self) -> list[TableFile]:
         return [] if self._put_aside else super().shares()  # what was put aside is here alone
@@ -173,40 +182,34 @@ class CsvFile(TableFile):
 
     def pieces(self, wanted: Sequence[int], rows: int, texts: Sequence[int] = ()) -> Iterator[Piece]:  # noqa: ARG002
         # pyarrow cuts csv by bytes, not by rows
-        done = 0
-        with self._faults_reported():
-            try:
-                for numbers, cells in self._rows(wanted, texts):
-                    done += len(cells[0]) if cells else len(numbers)
-                    yield numbers, cells
+        positions, done = list(dict.fromkeys([*wanted, *texts])), 0
+        for again in (False, True):
+            as_text, read = [at for at in positions if at in self.seen or at in texts], 0
+            with self._faults_reported(), suppress(*(() if again else (pa.ArrowInvalid, UnreadableCell))):
+                for batch in self._batches(positions, as_text):
+                    columns = dict(zip(positions, batch, strict=True))
+                    numbers = as_rows(wanted, [columns[at] for at in wanted], as_text, self._decimal)
+                    cells = [[_decoded(cell) for cell in columns[at].cast(pa.binary()).to_pylist()] for at in texts]
+                    new, read = slice(max(done - read, 0), None), read + len(batch[0])
+                    if read > done:
+                        done = read
+                        yield numbers[new], [column[new] for column in cells]
                 return
-            except (pa.ArrowInvalid, UnreadableCell):
-                self._look_through(wanted)
-            # Rows that were handed out already may have been taken for what they are not.
-            limited = [j for j in wanted if j in self.seen and (self.seen[j].below or self.seen[j].above)]
-            for number, (line, row) in enumerate(self._data() if limited else (), start=1):
-                for position in sorted(wanted):
-                    cell = read_cell(row[position], self._decimal)
-                    if cell is not None and cell.kind in ("below", "above"):
-                        place = f"{row_and_line(number, line)}, {column_phrase(self.column_names, position)}"
-                        raise InputFileError(
-                            f"{self.name}: {place}: the first limit {row[position]!r}, far down in a packed file. Say"
-                            " limits='one' to have all of it looked through before it is used."
-                        )
-            for numbers, cells in self._rows(wanted, texts):
-                new = slice(done, None)
-                if done < len(numbers):
-                    yield numbers[new], [column[new] for column in cells]
-                done = max(done - len(numbers), 0)
+            self._look_through(wanted)
+            self._refuse_late_limits(wanted)
 
-    def _rows(self, wanted: Sequence[int], texts: Sequence[int]) -> Iterator[Piece]:
-        positions = list(dict.fromkeys([*wanted, *texts]))
-        as_text = [at for at in positions if at in self.seen or at in texts]
-        for batch in self._batches(positions, as_text):
-            columns = dict(zip(positions, batch, strict=True))
-            cells = [[_decoded(cell) for cell in columns[at].cast(pa.binary()).to_pylist()] for at in texts]
-            numbers = [columns[at] for at in wanted]
-            yield as_rows(wanted, numbers, as_text, self._decimal, np.dtype(np.float64)), cells
+    def _refuse_late_limits(self, wanted: Sequence[int]) -> None:
+        """Rows that were handed out already may have been taken for what they are not."""
+        limited = [j for j in wanted if j in self.seen and (self.seen[j].below or self.seen[j].above)]
+        for number, (line, row) in enumerate(self._data() if limited else (), start=1):
+            for position in sorted(wanted):
+                cell = read_cell(row[position], self._decimal)
+                if cell is not None and cell.kind in ("below", "above"):
+                    place = f"{row_and_line(number, line)}, {column_phrase(self.column_names, position)}"
+                    raise InputFileError(
+                        f"{self.name}: {place}: the first limit {row[position]!r}, far down in a packed file. Say"
+                        " limits='one' to have all of it looked through before it is used."
+                    )
 
     @property
     def _block_size(self) -> int:
@@ -361,16 +364,26 @@ def _numeric_header(rows: Rows, decimal: str) -> bool | None:
     first, body = rows[0], [row for row in rows[1:] if len(row) == len(rows[0])]
     if not _different_wholes(first) or len(body) < FEWEST_ROWS:
         return False
-    columns = [_likeness(int(number), cells, decimal) for number, *cells in zip(first, *body, strict=True)]
-    if all(far for _, far, _ in columns):
+    numbers = np.array([float(cell) for cell in first])
+    cells = [[read_cell(cell, decimal) for cell in row] for row in body]
+    values = np.array([[np.nan if cell is None else cell.value for cell in row] for row in cells])
+    known = np.isfinite(values)
+    low = np.min(values, axis=0, where=known, initial=np.inf)
+    high = np.max(values, axis=0, where=known, initial=-np.inf)
+    whole, count = known & (values == np.floor(values)), known.sum(axis=0)
+    # Where numbers rise from row to row, the first is outside as well, but not by so much.
+    far = (count > 0) & ~((2 * low - high <= numbers) & (numbers <= 2 * high - low))
+    if far.all():
         return True
-    chances = [chance for chance, _, _ in columns]
-    chance = prod(chances)  # that a row of data is like this one
-    fractional = sum(has_fractions for _, _, has_fractions in columns)
-    if _step(first) == 1 and 2 * fractional >= len(first) and chance < _BY_CHANCE_RISING:
+    # The chance that a cell is a whole number as that of the first row is. Numbers at the bottom of a column, such as
+    # zeros, do not count, unless the first one is there as well.
+    alike = (whole & ((values != low) | (numbers == low))).sum(axis=0)
+    chances = np.where(count > 0, (np.where(far, 0.0, alike) + 0.5) / (count + 1.0), 1.0)
+    fractional = int((whole < known).any(axis=0).sum())
+    if _step(first) == 1 and 2 * fractional >= len(first) and chances.prod() < _BY_CHANCE_RISING:
         return True
-    unlike = sum(each <= _UNLIKE for each in chances) >= _NEARLY_ALL * len(columns)
-    if unlike and chance < _BY_CHANCE and len(body) >= _MANY_ROWS and not any(map(_different_wholes, body)):
+    unlike = (chances <= _UNLIKE).sum() >= _NEARLY_ALL * len(first)
+    if unlike and chances.prod() < _BY_CHANCE and len(body) >= _MANY_ROWS and not any(map(_different_wholes, body)):
         return True
     rising = sum(_step(row) is not None for row in body)
     return None if len(first) > 2 and _step(first) is not None and rising <= _RISING * len(body) else False
@@ -389,33 +402,15 @@ def _step(row: Sequence[str]) -> int | None:
     return steps.pop() if len(steps) == 1 and min(steps) > 0 else None
 
 
-def _likeness(number: int, cells: Sequence[str], decimal: str) -> tuple[float, bool, bool]:
-    """Of the cells below a number of the first row: the chance that one of them is a whole number as that one is;
-    whether the number lies outside of their range by more than the range; and whether some have fractions.
-
-    Numbers at the bottom of a column, such as zeros, do not count, unless the first one is there as well.
-    """
-    read = [cell if cell is None else cell.value for cell in (read_cell(cell, decimal) for cell in cells)]
-    values = [value for value in read if value is not None and isfinite(value)]
-    if not values:
-        return 1.0, False, False
-    low, high = min(values), max(values)
-    # Where numbers rise from row to row, the first is outside as well, but not by so much.
-    far = not 2 * low - high <= number <= 2 * high - low
-    whole = sum(value.is_integer() and (value != low or number == low) for value in values)
-    chance = 0.0 if far else whole
-    return (chance + 0.5) / (len(values) + 1.0), far, not all(map(float.is_integer, values))
-
-
 # --- tables that are put aside as csv: standard input, and Excel's sheets ------------------------------
 
 
-def _kept_aside(write: Callable[[str], object], name: str, reading: Reading) -> CsvFile:
+def _kept_aside(content: Iterable[bytes], name: str, reading: Reading) -> CsvFile:
     """A temporary csv file, which goes when the table is no longer used, at the latest when the interpreter ends."""
     handle, path = tempfile.mkstemp(prefix="unrelu-", suffix=".csv")
-    os.close(handle)
     try:
-        write(path)
+        with os.fdopen(handle, "wb") as spool:
+            spool.writelines(content)
         table = CsvFile(path, reading, name=name)
     except BaseException:
         _remove(path)
@@ -431,14 +426,9 @@ def _remove(path: str) -> None:
 
 def standard_input(reading: Reading) -> CsvFile:
     """csv on standard input, put aside so that it can be read more than once."""
-
-    def write(path: str) -> None:
-        source = getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode() if sys.stdin else b"")
-        with open(path, "wb") as spool:
-            shutil.copyfileobj(source, spool)
-
     try:
-        return _kept_aside(write, STANDARD_INPUT, reading)
+        source = getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode() if sys.stdin else b"")
+        return _kept_aside(iter(lambda: source.read(2**20), b""), STANDARD_INPUT, reading)
     except OSError as error:
         raise InputFileError(f"{STANDARD_INPUT}: cannot be put aside ({first_line(error)}).") from error
 
@@ -453,31 +443,23 @@ def excel_file(path: str, reading: Reading) -> CsvFile:
         ) from error
     try:
         with calamine.CalamineWorkbook.from_path(path) as book:
-            name = _sheet_name(path, book.sheet_names, reading.sheet)
+            names, asked = book.sheet_names, 0 if reading.sheet is None else reading.sheet
+            if isinstance(asked, int) and not 0 <= asked < len(names):
+                raise InputFileError(f"{path}: no sheet number {asked}; it has {len(names)}, counted from 0.")
+            name = names[asked] if isinstance(asked, int) else asked
+            if name not in names:
+                raise InputFileError(f"{path}: no sheet {name!r}. {suggestion(name, names, 'Its sheets are')}")
             rows = book.get_sheet_by_name(name).to_python(skip_empty_area=False)
     except (calamine.CalamineError, OSError) as error:
         raise InputFileError(f"{path}: not a whole Excel file ({first_line(error)}).") from error
     if not any(any(cell != "" for cell in row) for row in rows):
         raise InputFileError(f"{path}: there is nothing in the sheet {name!r}. Name another one with sheet=.")
-
-    def write(aside: str) -> None:
-        with open(aside, "w", encoding="utf-8", newline="") as spool:
-            writer = csv.writer(spool, lineterminator="\n")
-            for row in rows:
-                cells = [_excel_text(cell) for cell in row]
-                writer.writerow(cells if any(cells) else [])
-
-    return _kept_aside(write, path, reading)
-
-
-def _sheet_name(path: str, names: list[str], asked: str | int | None) -> str:
-    if asked is None or isinstance(asked, int):
-        if 0 <= (asked or 0) < len(names):
-            return names[asked or 0]
-        raise InputFileError(f"{path}: no sheet number {asked}; it has {len(names)}, counted from 0.")
-    if asked not in names:
-        raise InputFileError(f"{path}: no sheet {asked!r}. {suggestion(asked, names, 'Its sheets are')}")
-    return asked
+    spool = io.StringIO(newline="")
+    writer = csv.writer(spool, lineterminator="\n")
+    for row in rows:
+        cells = [_excel_text(cell) for cell in row]
+        writer.writerow(cells if any(cells) else [])
+    return _kept_aside([spool.getvalue().encode()], path, reading)
 
 
 def _excel_text(cell: Any) -> str:

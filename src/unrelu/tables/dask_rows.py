@@ -12,7 +12,7 @@ import numpy as np
 
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.rows import MOST_CELLS, Ask, Part, Rows, as_floats, float_type, holds_numbers, one_per_row
+from unrelu.passes.rows import MOST_CELLS, Ask, Part, Rows, as_floats, float_type, holds_numbers, one_per_row, runs
 from unrelu.validation import listed
 
 _AT_A_TIME = 2  # chunks that are computed before the first of them is used
@@ -25,11 +25,6 @@ class DaskSamples(Rows):
     Through a cluster where a Dask client is active, else chunk by chunk in this process. Every pass computes
     the chunks again, unless ``table.persist()`` has kept them. Chunks without rows may be among them; where lengths are
     not known they are counted first, which computes the table once.
-
-    >>> import dask.array as da
-    >>> rows = DaskSamples(da.arange(10, chunks=4).reshape(5, 2))
-    >>> rows.n_rows, [(block.first_row, block.values.tolist()) for block in rows.blocks()][-1]
-    (5, (4, [[8.0, 9.0]]))
     """
 
     def __init__(self, table: Any) -> None:
@@ -138,10 +133,8 @@ def _blocks(chunk: Any, weights: Any = None, *, names: tuple[str, ...] | None, d
         found = listed(map(str, chunk.columns))
         raise InvalidDataError(f"A partition of the frame has the columns {found}, not {listed(names)}.")
     column = None if weights is None else one_per_row(weights, len(values))
-    size = max(_BLOCK_CELLS // values.shape[1], 1)
-    for first in range(0, len(values), size):
-        rows = slice(first, first + size)
-        yield Block(values[rows], first, None if column is None else column[rows])
+    for rows, some in runs(len(values), max(_BLOCK_CELLS // values.shape[1], 1), column):
+        yield Block(values[rows], rows.start, some)
 
 
 def weight_range(weights: Any) -> tuple[float, float, float]:

@@ -17,24 +17,17 @@ from numpy.typing import ArrayLike, NDArray
 from unrelu.contracts import Block, Engine, FloatArray, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.device import DeviceEngine, Place, brought_home, place_of, without_gradients
-from unrelu.passes.rows import Rows, as_floats, one_per_row, rows_per_block
+from unrelu.passes.rows import LazyBlock, Rows, as_floats, one_per_row, rows_per_block, runs
 from unrelu.validation import check_choice, suggestion
 
 _FEATURES_LAST = ("Linear", "LayerNorm", "Embedding", "Bilinear")  # modules whose outputs end with their units
 
 
-class DeviceBlock(Block):
-    """A run of rows that are on a device, as ``array``; ``values`` are brought to the host when someone asks for them.
+class DeviceBlock(LazyBlock):
+    """A run of rows that are on a device, as ``array``; ``values`` are brought to the host when asked for."""
 
-    One that is given values, as by dataclasses.replace, has no array.
-    """
-
-    array: Any
-
-    def __init__(self, values: Any = None, array: Any = None, place: Place | None = None, **others: Any) -> None:
-        given = {} if values is None else {"values": values}
-        self.__dict__.update({"first_row": 0, "weights": None, "groups": None, "beyond": None} | others)
-        self.__dict__.update(array=array, place=place, **given)
+    array: Any = None
+    place: Any = None
 
     @property
     def n_rows(self) -> int:
@@ -42,18 +35,20 @@ class DeviceBlock(Block):
 
     @cached_property
     def values(self) -> NDArray[np.floating[Any]]:
-        place: Place = self.__dict__["place"]
+        place: Place = self.place
         return as_floats(place.host(place.floats(self.array)))
+
+    def some_rows(self, chosen: NDArray[np.intp]) -> NDArray[np.floating[Any]]:
+        """Values of some rows, in order, brought to the host in runs of neighbours."""
+        if self.array is None or len(chosen) == 0:
+            return self.values[chosen]
+        neighbours = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1)
+        brought = [DeviceBlock(array=self.array[run[0] : run[-1] + 1, ...], place=self.place) for run in neighbours]
+        return np.concatenate([each.values for each in brought])
 
 
 class DeviceSamples(Rows):
-    """The rows of a two-dimensional array on a device.
-
-    >>> import array_api_strict
-    >>> rows = DeviceSamples(array_api_strict.asarray([[0.0, 2.0], [1.0, 0.0]]))
-    >>> rows.n_rows, next(rows.blocks()).values.tolist()
-    (2, [[0.0, 2.0], [1.0, 0.0]])
-    """
+    """The rows of a two-dimensional array on a device."""
 
     in_memory = True
     engine: Callable[..., Engine] | None = DeviceEngine
@@ -89,11 +84,8 @@ class DeviceSamples(Rows):
 
     def blocks(self) -> Iterator[Block]:
         """Blocks to be brought to the host."""
-        size = rows_per_block(self.n_rows, self.n_features)
-        for first in range(0, self.n_rows, size):
-            rows = slice(first, min(first + size, self.n_rows))
-            weights = None if self._weights is None else self._weights[rows]
-            yield DeviceBlock(array=self._array[rows, ...], place=self.place, first_row=first, weights=weights)
+        for rows, weights in runs(self.n_rows, rows_per_block(self.n_rows, self.n_features), self._weights):
+            yield DeviceBlock(array=self._array[rows, ...], place=self.place, first_row=rows.start, weights=weights)
 
 
 class LayerSamples(Rows):
@@ -113,7 +105,17 @@ class LayerSamples(Rows):
     ) -> None:
         check_choice("positions", positions, ("rows", "mean"))
         self._model, self._loader, self._positions, self._axis = model, loader, positions, channel_axis
-        self.layer_name, self._module = _found(model, layer)
+        if not hasattr(model, "named_modules"):
+            raise InvalidParameterError(f"model must be a torch module, got {type(model).__name__}.")
+        modules = dict(model.named_modules())
+        names = [name for name, module in modules.items() if layer is module or layer == name]
+        if not names and isinstance(layer, str):
+            said = suggestion(layer, filter(None, modules), "It has")
+            raise InvalidParameterError(f"The network has no layer {layer!r}. {said}")
+        if not names:
+            raise InvalidParameterError("layer must be a module of the network, or its name as named_modules() has it.")
+        self._module = modules[names[0]]
+        self.layer_name = names[0] or type(self._module).__name__
         self._units = None if units is None else [int(unit) for unit in units]
         batches = iter(loader)
         first = next(batches, None)
@@ -158,11 +160,20 @@ class LayerSamples(Rows):
         caught: list[Any] = []
         hook = self._module.register_forward_hook(lambda _module, _inputs, output: caught.append(output))
         modes = [(module, module.training) for module in self._model.modules()]
+        place = next(chain(self._model.parameters(), self._model.buffers()), None)
+
+        def moved(value: Any) -> Any:
+            return value if place is None or not hasattr(value, "to") else value.to(place.device, non_blocking=True)
+
         self._model.eval()
         try:
             with without_gradients():
                 for batch in batches:
-                    _forward(self._model, batch)
+                    # A batch, or the inputs of (inputs, targets), where the network is.
+                    if isinstance(batch, dict):
+                        self._model(**{name: moved(value) for name, value in batch.items()})
+                    else:
+                        self._model(moved(batch[0] if isinstance(batch, tuple | list) else batch))
                     while caught:
                         yield self._rows(caught.pop(0))
         finally:
@@ -187,32 +198,3 @@ class LayerSamples(Rows):
             output = output.flatten(1, -2).mean(dim=1)
         rows = output.reshape(-1, output.shape[-1])
         return rows if self._units is None else rows[:, self._units]
-
-
-def _found(model: Any, layer: Any) -> tuple[str, Any]:
-    """(name, module) of a layer that is given by either."""
-    if not hasattr(model, "named_modules"):
-        raise InvalidParameterError(f"model must be a torch module, got {type(model).__name__}.")
-    modules = dict(model.named_modules())
-    if isinstance(layer, str):
-        if layer in modules:
-            return layer, modules[layer]
-        names = [name for name in modules if name]
-        raise InvalidParameterError(f"The network has no layer {layer!r}. {suggestion(layer, names, 'It has')}")
-    for name, module in modules.items():
-        if module is layer:
-            return name or type(module).__name__, module
-    raise InvalidParameterError("layer must be a module of the network, or its name as named_modules() has it.")
-
-
-def _forward(model: Any, batch: Any) -> None:
-    """Run a batch, or the inputs of (inputs, targets), where the network is."""
-    place = next(chain(model.parameters(), model.buffers()), None)
-
-    def moved(value: Any) -> Any:
-        return value if place is None or not hasattr(value, "to") else value.to(place.device, non_blocking=True)
-
-    if isinstance(batch, dict):
-        model(**{name: moved(value) for name, value in batch.items()})
-    else:
-        model(moved(batch[0] if isinstance(batch, tuple | list) else batch))

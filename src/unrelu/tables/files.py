@@ -21,7 +21,7 @@ from unrelu.errors import InputFileError, InvalidParameterError, SkippedFilesWar
 from unrelu.passes.rows import Ask, Part, Rows, checked_block_rows, regroup, rows_per_block
 from unrelu.tables.cells import ColumnKey, Reading, Seen, at_limits, stated_limits, told, warn_of_nondetects
 from unrelu.tables.choose import chosen_tables, match_columns, no_row
-from unrelu.tables.numpy_files import NpyTable, NpzTable, SparseFile, SparseSamples, are_sparse
+from unrelu.tables.numpy_files import NpyTable, NpzTable, SparseSamples, are_sparse, sparse_matrix
 from unrelu.tables.table_file import PathLike, TableFile, extension_of, require_pyarrow, row_and_line, unknown_kind
 from unrelu.tables.write import names_or_numbers
 from unrelu.validation import counted, listed, warn
@@ -123,26 +123,27 @@ class FileSamples(Rows):
 
     def blocks_from(self, row: int) -> Iterator[Block]:
         """The blocks of the rows from this one on, counted from 0: of the same rows each, if a block starts there."""
+        every = zip(self._tables, self._wanted, strict=True)
+        # The first rows are not even read where a file knows its parts.
+        parts = [(part, at) for table, at in every for part in ((table.shares() or [table]) if row else [table])]
+
+        def numbers(skipped: int) -> Iterator[NDArray[Any]]:
+            for part, wanted in parts:
+                if skipped and part.n_rows is not None and part.n_rows <= skipped:
+                    skipped -= part.n_rows
+                    continue
+                for values, _ in part.pieces(wanted, self._block_rows):
+                    left_out = min(skipped, len(values))
+                    skipped, values = skipped - left_out, values[left_out:]
+                    yield values if np.iscomplexobj(values) else values.astype(self._dtype, copy=False)
+
         first_row = 0
-        for values in regroup(self._numbers(row), self._block_rows):
+        for values in regroup(numbers(row), self._block_rows):
             values, beyond = at_limits(values, self.limits, self._own_limits, self._reading)
             yield Block(values.astype(self._dtype, copy=False), first_row, beyond=beyond)
             first_row += len(values)
         if self._reading.where is not None and row + first_row == 0:
             raise no_row(self._reading.where)
-
-    def _numbers(self, skipped: int) -> Iterator[NDArray[Any]]:
-        """All rows but the first ones, which are not even read where a file knows its parts."""
-        every = zip(self._tables, self._wanted, strict=True)
-        parts = [(part, at) for table, at in every for part in ((table.shares() or [table]) if skipped else [table])]
-        for part, wanted in parts:
-            if skipped and part.n_rows is not None and part.n_rows <= skipped:
-                skipped -= part.n_rows
-                continue
-            for numbers, _ in part.pieces(wanted, self._block_rows):
-                left_out = min(skipped, len(numbers))
-                skipped, numbers = skipped - left_out, numbers[left_out:]
-                yield numbers if np.iscomplexobj(numbers) else numbers.astype(self._dtype, copy=False)
 
     def parts(self, ask: Ask) -> list[Part] | None:
         """Files, and shares of long ones, for others to read; None where one is here alone, as standard input is."""
@@ -312,9 +313,12 @@ def open_samples(
             raise InputFileError(
                 f"{names[0]}: a sparse table holds numbers only, and no column to keep as text: leave id= out."
             )
-        tables = [SparseFile(name) for name in names]
+        matrices = [sparse_matrix(name) for name in names]
+        tables = [TableFile(name) for name in names]
+        for table, matrix in zip(tables, matrices, strict=True):
+            table.n_columns = int(matrix.shape[1])
         matched, _ = match_columns(tables, reading)
-        parts: list[Any] = [table.matrix[:, at] for table, at in zip(tables, matched, strict=True)]
+        parts: list[Any] = [matrix[:, at] for matrix, at in zip(matrices, matched, strict=True)]
         return SparseSamples(parts[0] if len(parts) == 1 else scipy.sparse.vstack(parts, format="csr"))
     samples = _file_samples(names, reading, block_rows, skip_bad_files)
     warn_of_nondetects(samples.seen(), names_or_numbers(samples.feature_names, samples.n_features), reading)

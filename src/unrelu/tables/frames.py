@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from unrelu.contracts import FloatArray, Marks
+from unrelu.contracts import CellLimits, FloatArray, Marks
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.rows import ArraySamples
+from unrelu.passes.rows import ArraySamples, Floats
 from unrelu.tables.cells import (
     Reading,
     Seen,
@@ -21,7 +20,7 @@ from unrelu.tables.cells import (
     warn_of_nondetects,
 )
 from unrelu.tables.limited import LimitedSamples, cell_limits
-from unrelu.tables.table_file import Faults, Held, all_faults
+from unrelu.tables.table_file import Faults
 from unrelu.validation import counted, row_label
 
 MARKED_MISSING = "set {} to NaN"
@@ -47,20 +46,37 @@ def read_frame(
     if not hasattr(frame, "columns"):
         raise InvalidParameterError(f"Expected a pandas or polars frame, got {type(frame).__name__}.")
     refuse_times(frame)
+    values, beyond, found = _read(frame, Reading(decimal=decimal, limits=limits, nondetect=nondetect))
+    samples = ArraySamples(values, feature_names=list(frame.columns), limits=found)
+    return samples if beyond is None else LimitedSamples(samples, *_limits_of(values, beyond))
+
+
+def _read(frame: Any, reading: Reading) -> tuple[Floats, Marks | None, CellLimits | None]:
+    """Numbers, marks of cells that state limits of their own, and limits of columns."""
+    decimal, columns = reading.decimal or ".", []
+    seen: dict[int, Seen] = {}
+    for position, name in enumerate(frame.columns):
+        cells = frame[name].to_list()
+        if not any(isinstance(cell, str) for cell in cells):
+            columns.append(np.array(frame[name], dtype=np.float64))
+            continue
+        texts = [_text(cell, decimal) for cell in cells]
+        places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+        try:
+            numbers, seen[position] = read_distinct(list(places), np.array([places[text] for text in texts]), decimal)
+        except UnreadableCell as error:
+            raise InvalidDataError(frame_fault(frame, decimal)) from error
+        columns.append(numbers)
     names = tuple(map(str, frame.columns))
-    reading = Reading(decimal=decimal, limits=limits, nondetect=nondetect)
-    try:
-        columns = [_column(frame[name], reading) for name in frame.columns]
-    except UnreadableCell as error:
-        raise InvalidDataError(frame_fault(frame, decimal)) from error
-    values, seen = np.column_stack([column for column, _ in columns]), dict(enumerate(cells for _, cells in columns))
     found, own = stated_limits(seen, names, reading)
     warn_of_nondetects(seen, names, reading)
-    values, beyond = at_limits(values, found, own, reading)
-    if beyond is None:
-        return ArraySamples(values, feature_names=names, limits=found)
-    floor, ceiling = (np.where(beyond == side, values, side * np.inf) for side in (-1, 1))
-    return LimitedSamples(ArraySamples(values, feature_names=names), floor, ceiling)
+    return *at_limits(np.column_stack(columns), found, own, reading), found
+
+
+def _limits_of(values: Floats, beyond: Marks) -> tuple[FloatArray, FloatArray]:
+    """A floor and a ceiling of every cell, infinite where it is no limit."""
+    low, high = np.where(beyond < 0, values, -np.inf), np.where(beyond > 0, values, np.inf)
+    return low.astype(np.float64), high.astype(np.float64)
 
 
 def collected(table: Any) -> Any:
@@ -78,16 +94,6 @@ def holds_text(frame: Any) -> bool:
     return any(isinstance(cell, str) for name in texts for cell in frame[name])
 
 
-def _column(column: Any, reading: Reading) -> tuple[NDArray[Any], Seen]:
-    cells = column.to_list()
-    if not any(isinstance(cell, str) for cell in cells):
-        return np.array(column, dtype=np.float64), Seen()
-    decimal = reading.decimal or "."
-    texts = [_text(cell, decimal) for cell in cells]
-    places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
-    return read_distinct(list(places), np.array([places[text] for text in texts]), decimal)
-
-
 def _text(cell: Any, decimal: str) -> str:
     """A cell of a column with text as text; an empty one is missing."""
     if isinstance(cell, str):
@@ -100,14 +106,12 @@ def _text(cell: Any, decimal: str) -> str:
 
 
 def frame_fault(frame: Any, decimal: str = ".") -> str | None:
-    """All columns of a frame that hold text or times, with a line that drops them, and the first other bad cell.
-
-    >>> import pandas as pd
-    >>> print(frame_fault(pd.DataFrame({"site": ["A", "B"], "As": [0.5, 1.0]})))
-    Column 'site' holds text (row 0 (the first is 0): 'A'), not numbers. Leave it out: X.drop(columns=['site']).
-    """
+    """All columns of a frame that hold text or times, with a line that drops them, and the first other bad cell."""
     labels = list(frame.columns)
-    held, faults = dict.fromkeys(_times(frame), ("dates or times", "")), Faults(decimal, MARKED_MISSING)
+    held, faults = (
+        dict.fromkeys(_times(frame), ("dates or times", "")),
+        Faults([*map(str, labels)], decimal, MARKED_MISSING),
+    )
     for position, label in enumerate(labels):
         column = frame[label]
         if position in held or not hasattr(column, "to_list"):  # Dask's, or one of two of the same name
@@ -122,18 +126,7 @@ def frame_fault(frame: Any, decimal: str = ".") -> str | None:
         inside = repr([labels[position] for position in positions])
         return f"X.drop({inside})" if type(frame).__module__.startswith("polars") else f"X.drop(columns={inside})"
 
-    return fault_told(faults, held, list(map(str, labels)), dropped)
-
-
-def fault_told(
-    faults: Faults, held: dict[int, Held], names: list[str] | None, dropped: Callable[[list[int]], str], width: int = 0
-) -> str | None:
-    """What is wrong with a table in memory; ``dropped`` is the line that leaves columns out."""
-
-    def remedy(found: Any) -> str:
-        return f"Leave {'it' if len(found) == 1 else 'them'} out: {dropped(list(found))}."
-
-    said = all_faults(faults, held, names, width if names is None else len(names), remedy)
+    said = faults.told(held, len(labels), dropped)
     return said and said[0].upper() + said[1:]
 
 
@@ -202,54 +195,43 @@ def joined(
         raise InvalidParameterError("No tables to join: give at least one.")
     nothing = [None] * len(tables)
     parts = [_part(*each) for each in zip(tables, floor or nothing, ceiling or nothing, strict=True)]
-    widths = [values.shape[1] for values, _, _, _ in parts]
-    known = [names for _, _, _, names in parts if names is not None]
+    widths = [cells.shape[2] for cells, _ in parts]
+    known = [names for _, names in parts if names is not None]
     if len(known) < len(parts) and (known or len(set(widths)) > 1):
         raise InvalidParameterError(
             f"Tables without column names must all be so, and have the same columns: these have"
             f" {', '.join(map(str, widths))} columns, and {len(known)} of them have names. Give frames."
         )
     every = tuple(dict.fromkeys(name for names in known for name in names)) or None
-    labels = [names for _, _, _, names in parts]
-    values, low, high = (
-        np.concatenate([_spread(cells, names, every) for cells, names in zip(side, labels, strict=True)])
-        for side in zip(*((values, low, high) for values, low, high, _ in parts), strict=True)
-    )
+    for k, (cells, names) in enumerate(parts):
+        if every is not None and names is not None:  # the columns of a table where they are among all of them
+            wide = np.full((3, cells.shape[1], len(every)), np.nan)
+            wide[:, :, [every.index(name) for name in names]] = cells
+            parts[k] = wide, every
+    values, low, high = np.concatenate([cells for cells, _ in parts], axis=1)
     low, high = _with_absent(low, -np.inf), _with_absent(high, np.inf)
     return LimitedSamples(ArraySamples(values, feature_names=every), low, high)
 
 
-def _part(table: Any, floor: Any, ceiling: Any) -> tuple[FloatArray, FloatArray, FloatArray, tuple[str, ...] | None]:
-    """Values, floors and ceilings of every cell, and names of a table's columns."""
+def _part(table: Any, floor: Any, ceiling: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
+    """Values, floors and ceilings of every cell, stacked, and names of a table's columns."""
+    names = tuple(map(str, table.columns)) if hasattr(table, "columns") else None
     if holds_text(table):
         if floor is not None or ceiling is not None:
             raise InvalidParameterError(
                 "A table with cells of text such as '<0.25' has its limits in them: give it the floor None, and no"
                 " ceiling."
             )
-        samples = read_frame(table, limits="cell")
-        blocks = list(samples.blocks())
-        values = np.concatenate([block.values for block in blocks])
-        marks = [np.zeros(block.values.shape, np.int8) if block.beyond is None else block.beyond for block in blocks]
-        beyond: Marks = np.concatenate(marks)
-        limits = (np.where(beyond < 0, values, -np.inf), np.where(beyond > 0, values, np.inf))
-        return values, *limits, samples.feature_names
+        refuse_times(table)
+        values, beyond, _ = _read(table, Reading(limits="cell"))
+        marks = np.zeros(values.shape, np.int8) if beyond is None else beyond
+        return np.stack([values, *_limits_of(values, marks)]), names
     values = np.array(table, dtype=np.float64)
     if values.ndim != 2:
         raise InvalidDataError(f"Expected rows and columns (2 dimensions), got shape {values.shape}.")
-    names = tuple(map(str, table.columns)) if hasattr(table, "columns") else None
     for name in [name for name in names or () if names is not None and names.count(name) > 1]:
         raise InvalidDataError(f"The column name {name!r} occurs twice in a table. Rename one of them.")
-    return values, *cell_limits(floor, ceiling, values.shape, names), names
-
-
-def _spread(cells: FloatArray, names: tuple[str, ...] | None, every: tuple[str, ...] | None) -> FloatArray:
-    """The columns of one table where they are among all columns; NaN where it has none."""
-    if names is None or every is None:
-        return cells
-    wide = np.full((len(cells), len(every)), np.nan)
-    wide[:, [every.index(name) for name in names]] = cells
-    return wide
+    return np.stack([values, *cell_limits(floor, ceiling, values.shape, names)]), names
 
 
 def _with_absent(levels: FloatArray, none: float) -> FloatArray:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from unrelu.contracts import Block, BoolArray, RowLabels, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
@@ -25,11 +24,6 @@ class LabelledRows(RowsOf):
 
     ``labels``: the group of every row. ``kept``: other rows have a weight of 0, or other cells (n x d) are missing.
     ``long``: longer blocks, so that a group's share of them is still worth a matrix product.
-
-    >>> from unrelu.passes.rows import ArraySamples
-    >>> rows = LabelledRows(ArraySamples([[1.0], [2.0], [3.0]], block_rows=2), row_labels(["b", "a", "b"]))
-    >>> [block.groups.index.tolist() for block in rows.blocks()]
-    [[1, 0], [1]]
     """
 
     def __init__(
@@ -48,7 +42,15 @@ class LabelledRows(RowsOf):
                 if len(index) < len(block.values):
                     break
                 block = replace(block, groups=RowLabels(index, self._labels.labels))
-            yield block if self._kept is None else _without(block, self._kept[block.first_row : last])
+            if self._kept is None:
+                yield block
+                continue
+            kept = self._kept[block.first_row : last]
+            if kept.ndim == 2:
+                yield replace(block, values=np.where(kept, block.values, block.values.dtype.type(np.nan)))
+            else:
+                weights = np.ones(len(kept)) if block.weights is None else block.weights
+                yield replace(block, weights=np.where(kept, weights, 0.0))
         if not self._counted:
             self._check(last)
 
@@ -72,14 +74,6 @@ class LabelledRows(RowsOf):
             raise InvalidParameterError(f"groups has {counted(given, 'label')}, the table {rows}: give one per row.")
 
 
-def _without(block: Block, kept: BoolArray) -> Block:
-    """The block, rows that are not kept with a weight of 0, or cells missing."""
-    if kept.ndim == 2:
-        return replace(block, values=np.where(kept, block.values, block.values.dtype.type(np.nan)))
-    weights = np.ones(len(kept)) if block.weights is None else block.weights
-    return replace(block, weights=np.where(kept, weights, 0.0))
-
-
 def _joined(blocks: list[Block]) -> Block:
     if len(blocks) == 1:
         return blocks[0]
@@ -94,13 +88,7 @@ def _joined(blocks: list[Block]) -> Block:
 
 
 def split_groups(table: Any, groups: Any) -> tuple[Any, RowLabels]:
-    """The table without its column of labels, and the labels: ``groups`` is that column's name, or the labels.
-
-    >>> import pandas as pd
-    >>> rest, labels = split_groups(pd.DataFrame({"site": ["b", "a"], "As": [0.0, 1.0]}), "site")
-    >>> list(rest.columns), labels.labels, labels.index.tolist()
-    (['As'], ('a', 'b'), [1, 0])
-    """
+    """The table without its column of labels, and the labels: ``groups`` is that column's name, or the labels."""
     if not isinstance(groups, str):
         return table, row_labels(groups)
     if not hasattr(table, "columns"):
@@ -116,11 +104,7 @@ def split_groups(table: Any, groups: Any) -> tuple[Any, RowLabels]:
 
 
 def row_labels(given: Any, name: str | None = None) -> RowLabels:
-    """One label per row, as texts in order: 1, 1.0 and "1" are the same one.
-
-    >>> row_labels([2, 10, 2.0]).labels, row_labels(np.array(["Po ", "Po"])).labels
-    (('10', '2'), ('Po',))
-    """
+    """One label per row, as texts in order: 1, 1.0 and "1" are the same one."""
     labels = np.asarray(given)
     if labels.ndim != 1:
         raise InvalidParameterError(
@@ -128,38 +112,34 @@ def row_labels(given: Any, name: str | None = None) -> RowLabels:
         )
     if labels.dtype.kind in "mM":
         labels = np.where(np.isnat(labels), "", labels.astype(np.str_))
-    kinds, index = _factorized(labels)
-    missing = np.array([_is_missing(kind) for kind in kinds], dtype=bool)[index]
-    if missing.any():
+    if labels.dtype == object:  # what cannot be sorted
+        places: dict[Any, int] = {}
+        index = np.fromiter((places.setdefault(label, len(places)) for label in labels), np.intp, len(labels))
+        kinds = list(places)
+    else:
+        distinct, index = np.unique(labels, return_inverse=True)
+        kinds = distinct.tolist()
+    told, again = np.unique(np.array([_text(kind) for kind in kinds], dtype=np.str_), return_inverse=True)
+    codes, texts = again[index].astype(np.int32), tuple(told.tolist())
+    if texts and not texts[0]:
+        missing = codes == 0
         where = "" if name is None else f" (column {name!r})"
         raise InvalidDataError(
             f"The group of {counted(int(missing.sum()), 'row')} is missing{where}, first in"
             f" {row_label(int(missing.argmax()))}. Give these rows a label, or leave them out.",
             rows=[int(missing.argmax())],
         )
-    texts, again = np.unique(np.array([_text(kind) for kind in kinds], dtype=np.str_), return_inverse=True)
-    return RowLabels(again[index].astype(np.int32), tuple(texts.tolist()))
-
-
-def _factorized(labels: NDArray[Any]) -> tuple[list[Any], NDArray[np.intp]]:
-    """What occurs, and where in that list the label of every row is."""
-    if labels.dtype != object:
-        kinds, index = np.unique(labels, return_inverse=True)
-        return kinds.tolist(), index
-    places: dict[Any, int] = {}
-    index = np.fromiter((places.setdefault(label, len(places)) for label in labels), np.intp, len(labels))
-    return list(places), index
-
-
-def _is_missing(label: Any) -> bool:
-    if isinstance(label, str):
-        return label.strip() in PLAIN_MISSING
-    equal = label == label  # NaN and no time differ from themselves; pandas' NA does not say
-    return label is None or not isinstance(equal, bool | np.bool_) or not equal
+    return RowLabels(codes, texts)
 
 
 def _text(label: Any) -> str:
+    """A label as text, empty where it is missing."""
     if isinstance(label, float) and label.is_integer():
         return str(int(label))
+    equal = label == label  # NaN and no time differ from themselves; pandas' NA does not say
+    if label is None or not isinstance(equal, bool | np.bool_) or not equal:
+        return ""
     text = str(label).strip()
+    if isinstance(label, str) and text in PLAIN_MISSING:
+        return ""
     return text.partition(".")[0] if _WHOLE.fullmatch(text) else text  # as some kinds of files write whole numbers

@@ -26,12 +26,6 @@ class LimitedSamples(RowsOf):
     A cell at its limit is marked in ``Block.beyond`` and holds exactly the limit; so is a 0 beyond it, which says that
     nothing was found. Any other value beyond its limit is an error. A column with one floor, or one ceiling, in all
     rows has it as a column: such limits are in ``limits``, and the other columns that have any in ``limits_by_cell``.
-
-    >>> from unrelu.tables import ArraySamples
-    >>> floor, ceiling = cell_limits([[0.5, np.nan], [0.1, np.nan]], None, (2, 2))
-    >>> rows = LimitedSamples(ArraySamples([[0.5, 3.0], [0.4, 2.0]]), floor, ceiling)
-    >>> rows.limits_by_cell, [block.beyond.tolist() for block in rows.blocks()]
-    ((0,), [[[-1, 0], [0, 0]]])
     """
 
     def __init__(self, samples: Samples, floor: FloatArray, ceiling: FloatArray) -> None:
@@ -43,11 +37,18 @@ class LimitedSamples(RowsOf):
             )
         self._floor, self._ceiling = floor, ceiling
         self._count(samples.n_rows)
-        self._refuse_crossed()
-        one_floor, one_ceiling = (_same_in_all(levels) for levels in (floor, ceiling))
-        has_floor, has_ceiling = (np.isfinite(levels).any(axis=0) for levels in (floor, ceiling))
-        one_floor, one_ceiling = one_floor & has_floor & ~has_ceiling, one_ceiling & has_ceiling & ~has_floor
-        own = (has_floor | has_ceiling) & ~one_floor & ~one_ceiling
+        has_floor, has_ceiling = np.isfinite(floor), np.isfinite(ceiling)
+        crossed = has_floor & has_ceiling & (floor >= ceiling)
+        if crossed.any():
+            row, column = np.unravel_index(int(crossed.argmax()), crossed.shape)
+            raise InvalidParameterError(
+                f"{_place(int(row), int(column), self.feature_names)}: its floor {floor[row, column]:g} is not"
+                f" below its ceiling {ceiling[row, column]:g}. Correct one of them, or set it to NaN for none."
+            )
+        any_floor, any_ceiling = has_floor.any(axis=0), has_ceiling.any(axis=0)
+        one_floor = any_floor & ~any_ceiling & (floor == floor[:1]).all(axis=0)
+        one_ceiling = any_ceiling & ~any_floor & (ceiling == ceiling[:1]).all(axis=0)
+        own = (any_floor | any_ceiling) & ~one_floor & ~one_ceiling
         self.limits_by_cell = tuple(np.flatnonzero(own).tolist())
         found = [
             tuple((int(j), float(each[0, j])) for j in np.flatnonzero(one))
@@ -82,15 +83,6 @@ class LimitedSamples(RowsOf):
             more = "at least " if self.n_rows is None and n_rows > len(self._floor) else ""
             raise InvalidParameterError(_other_shape(f"{more}{n_rows:,}", self.n_features, self._floor.shape))
 
-    def _refuse_crossed(self) -> None:
-        crossed = np.isfinite(self._floor) & np.isfinite(self._ceiling) & (self._floor >= self._ceiling)
-        if crossed.any():
-            row, column = np.unravel_index(int(crossed.argmax()), crossed.shape)
-            raise InvalidParameterError(
-                f"{_place(int(row), int(column), self.feature_names)}: its floor {self._floor[row, column]:g} is not"
-                f" below its ceiling {self._ceiling[row, column]:g}. Correct one of them, or set it to NaN for none."
-            )
-
 
 def cell_limits(
     floor: Any, ceiling: Any, shape: tuple[int | None, int], names: Sequence[str] | None = None
@@ -100,10 +92,6 @@ def cell_limits(
     One of both must be given by cell, unless the number of rows is known; NaN means none there. Columns of a frame are
     matched by name, its rows by position. A number for all columns is not for columns that have limits on the other
     side, as with limits per column.
-
-    >>> cell_limits({"Pb": 0.5}, None, (2, 2), ["As", "Pb"])[0]
-    array([[0. , 0.5],
-           [0. , 0.5]])
     """
     given = {"floor": floor, "ceiling": ceiling}
     cells = {what: _cells(what, each, shape, names) for what, each in given.items() if is_by_cell(each)}
@@ -151,11 +139,6 @@ def _other_shape(rows: str, n_features: int, given: tuple[int, ...], what: str =
     )
 
 
-def _same_in_all(levels: FloatArray) -> BoolArray:
-    """Columns with one finite level in all rows."""
-    return np.asarray(np.isfinite(levels).all(axis=0) & (levels == levels[:1]).all(axis=0))
-
-
 def marks_at_limits(
     values: NDArray[np.floating[Any]],
     floor: FloatArray,
@@ -163,14 +146,23 @@ def marks_at_limits(
     names: Sequence[str] | None = None,
     first_row: int = 0,
 ) -> Marks:
-    """-1 for cells at their floor, 1 for cells at their ceiling, 0 elsewhere; values beyond are an error.
-
-    >>> marks_at_limits(np.array([[0.5, 3.0]]), np.array([[0.5, 0.5]]), np.array([[9.0, 3.0]]))
-    array([[-1,  1]], dtype=int8)
-    """
-    below = _beyond(values, floor, ("below", "floor"), names, first_row)
-    above = _beyond(-values, -ceiling, ("above", "ceiling"), names, first_row)
-    return above.astype(np.int8) - below.astype(np.int8)
+    """-1 for cells at their floor, 1 for cells at their ceiling, 0 elsewhere; values beyond are an error."""
+    marks = np.zeros(values.shape, np.int8)
+    for mark, limits, side, what in ((-1, floor, "below", "floor"), (1, ceiling, "above", "ceiling")):
+        x, level = -mark * values, -mark * limits  # a ceiling is a floor upside down
+        at = np.isfinite(level) & (x <= seen_above(level, x))
+        wrong = at & (x < least_allowed(level, x)) & ~((x == 0.0) & (level > 0.0))
+        if wrong.any():
+            row, column = map(int, np.unravel_index(int(wrong.argmax()), wrong.shape))
+            more = f" (and {wrong.sum() - 1:,} more such cells)" if wrong.sum() > 1 else ""
+            raise InvalidDataError(
+                f"{_place(first_row + row, column, names)}: the value {float(values[row, column])!r} is {side} its"
+                f" {what} {float(limits[row, column])!r}{more}. Correct the value or the limit, or set the limit to NaN"
+                " if this cell has none.",
+                rows=[first_row + row],
+            )
+        marks[at] += mark
+    return marks
 
 
 def warn_of_digits(
@@ -199,10 +191,6 @@ def cell_limits_of_data(
     """Limits by cell, in place of those that are the table's own but for rounding the table's, and say so.
 
     ``values``: of the first rows.
-
-    >>> cell_limits_of_data(np.array([[0.5 + 1e-11], [3.0]]), np.full((2, 1), 0.5), np.full((2, 1), np.inf))[0] - 0.5
-    array([[1.00000008e-11],
-           [1.00000008e-11]])
     """
     low, typed_low = cell_floors_of_data(values, floor)
     high, typed_high = cell_floors_of_data(-values, -ceiling)
@@ -216,29 +204,6 @@ def cell_limits_of_data(
                 RoundedLimitWarning,
             )
     return low, -high
-
-
-def _beyond(
-    values: NDArray[np.floating[Any]],
-    floor: FloatArray,
-    words: tuple[str, str],
-    names: Sequence[str] | None,
-    first_row: int,
-) -> BoolArray:
-    """Cells at their floor; ``words`` tell of ceilings where values and limits are upside down."""
-    at = np.isfinite(floor) & (values <= seen_above(floor, values))
-    wrong = at & (values < least_allowed(floor, values)) & ~((values == 0.0) & (floor > 0.0))
-    if wrong.any():
-        row, column = np.unravel_index(int(wrong.argmax()), wrong.shape)
-        sign = 1.0 if words[1] == "floor" else -1.0
-        value, limit = (sign * float(each[row, column]) for each in (values, floor))
-        more = f" (and {wrong.sum() - 1:,} more such cells)" if wrong.sum() > 1 else ""
-        raise InvalidDataError(
-            f"{_place(first_row + int(row), int(column), names)}: the value {value!r} is {words[0]} its {words[1]}"
-            f" {limit!r}{more}. Correct the value or the limit, or set the limit to NaN if this cell has none.",
-            rows=[first_row + int(row)],
-        )
-    return np.asarray(at)
 
 
 def _place(row: int, column: int, names: Sequence[str] | None) -> str:

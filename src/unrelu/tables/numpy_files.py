@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from tokenize import TokenError
 from typing import IO, Any, Literal
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Block, FloatArray
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
-from unrelu.passes.rows import MOST_CELLS, Rows, SparseBlock, as_floats, float_type, holds_numbers, rows_per_block
+from unrelu.passes.rows import MOST_CELLS, Rows, SparseBlock, as_floats, float_type, holds_numbers, rows_per_block, runs
 from unrelu.tables.table_file import SHARE_CELLS, Piece, TableFile, damage_reported
 
 TABLE_KEY, NAMES_KEY = "X", "feature_names"
@@ -197,46 +198,36 @@ class SparseSamples(Rows):
 
     def blocks(self) -> Iterator[Block]:
         size = max(rows_per_block(self.n_rows, self.n_features), MOST_CELLS // self.n_features)
-        for first in range(0, self.n_rows, size):
-            rows = slice(first, first + size)
-            weights = None if self._weights is None else self._weights[rows]
-            yield SparseBlock(matrix=self.matrix[rows], first_row=first, weights=weights)
+        for rows, weights in runs(self.n_rows, size, self._weights):
+            yield SparseBlock(matrix=self.matrix[rows], first_row=rows.start, weights=weights)
 
 
-class SparseFile(TableFile):
-    """One file of scipy.sparse.save_npz, read whole; its columns have no names."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        try:
-            given: Any = scipy.sparse.load_npz(path)
-            self.matrix: Any = scipy.sparse.csr_array(given)
-        except MemoryError:
-            raise
-        except Exception as error:  # the zip and array readers meet foreign bytes with a dozen exception types
-            raise InputFileError(f"{path}: is not a whole file of scipy.sparse.save_npz. Save it again.") from error
-        shape, dtype = self.matrix.shape, self.matrix.dtype
-        if not holds_numbers(dtype):
-            raise InputFileError(f"{path}: the sparse table holds values of type {dtype}, not numbers.")
-        if len(shape) != 2 or 0 in shape:
-            raise InputFileError(f"{path}: the sparse table has shape {shape}, but rows and columns are needed.")
-        self.matrix = self.matrix.astype(np.float64)
-        self.matrix.sum_duplicates()
-        self.n_rows, self.n_columns = map(int, shape)
+def sparse_matrix(path: str) -> Any:
+    """What a file of scipy.sparse.save_npz holds, read whole."""
+    try:
+        given: Any = scipy.sparse.load_npz(path)
+        matrix: Any = scipy.sparse.csr_array(given)
+    except MemoryError:
+        raise
+    except Exception as error:  # the zip and array readers meet foreign bytes with a dozen exception types
+        raise InputFileError(f"{path}: is not a whole file of scipy.sparse.save_npz. Save it again.") from error
+    if not holds_numbers(matrix.dtype):
+        raise InputFileError(f"{path}: the sparse table holds values of type {matrix.dtype}, not numbers.")
+    if len(matrix.shape) != 2 or 0 in matrix.shape:
+        raise InputFileError(f"{path}: the sparse table has shape {matrix.shape}, but rows and columns are needed.")
+    matrix = matrix.astype(np.float64)
+    matrix.sum_duplicates()
+    return matrix
 
 
 def are_sparse(names: Sequence[str]) -> bool:
     """Whether the files were written by scipy.sparse.save_npz; an error if only some were."""
-    sparse = [name for name in names if name.lower().endswith(".npz") and _holds_sparse_table(name)]
+    sparse: list[str] = []
+    for name in [name for name in names if name.lower().endswith(".npz")]:
+        with suppress(OSError, ValueError, zipfile.BadZipFile), zipfile.ZipFile(name) as archive:
+            members = set(archive.namelist())
+            if {"format.npy", "shape.npy", "data.npy"} <= members and f"{TABLE_KEY}.npy" not in members:
+                sparse.append(name)
     for other in [name for name in names if sparse and name not in sparse]:
         raise InputFileError(f"{sparse[0]} holds a sparse table and {other} does not: give files of one kind.")
     return bool(sparse)
-
-
-def _holds_sparse_table(path: str) -> bool:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = set(archive.namelist())
-    except (OSError, ValueError, zipfile.BadZipFile):
-        return False
-    return {"format.npy", "shape.npy", "data.npy"} <= members and f"{TABLE_KEY}.npy" not in members

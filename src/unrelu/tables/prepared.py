@@ -149,11 +149,6 @@ class PreparedRows(RowsOf):
     "upright", these two last screened in the user's units: infinite cells, and those beyond a limit, are refused there.
     Values that a shape is not defined for are refused where they are learned from (``learning``); where they are judged
     they are as far away as can be. ``screened``: the same rows have been read before, and need no screening again.
-
-    >>> from unrelu.passes.rows import ArraySamples
-    >>> columns = Columns(np.array([0.5, -np.inf]), np.array([np.inf, 3.0]))
-    >>> [block.values.tolist() for block in PreparedRows(ArraySamples([[1.0, 2.0]]), columns, "turned").blocks()]
-    [[[1.0, -2.0]]]
     """
 
     def __init__(
@@ -267,11 +262,6 @@ def held(samples: Any, most: int = _SHORT) -> Any:
     """Rows that are read in blocks in memory, if they have no more cells than that and are read in this process.
 
     Anything else as it is.
-
-    >>> from unrelu.passes.rows import ArraySamples
-    >>> rows = ArraySamples([[1.0], [2.0]], block_rows=1)
-    >>> held(rows) is rows
-    True
     """
     samples = as_rows(samples)
     if not isinstance(samples, Rows) or samples.in_memory or samples.read_once:

@@ -132,9 +132,8 @@ def unknown_kind(path: str, known: Iterable[str], kind: str = "file") -> str:
 
 Held = tuple[str, str]
 """What a column holds that is not numbers, and a cell that shows it (or nothing)."""
-Remedy = Callable[[Mapping[int, Held]], str]
-NO_COLUMN = "No column of numbers is left: choose another table, or other columns."
-_MORE_CELLS, _MORE_ROWS = 2**18, 20  # that are looked at once there is a fault; rows at least
+Remedy = Callable[[list[int]], str]
+"""The line that leaves columns out of a table in memory."""
 
 
 def row_and_line(row: int, line: int | None) -> str:
@@ -149,10 +148,13 @@ def without(names: Sequence[str] | None, positions: Iterable[int], parameter: st
 
 
 class Faults:
-    """Cells that are no numbers, told apart: columns of text, and single bad cells among numbers."""
+    """Cells that are no numbers, told apart: columns of text, and single bad cells among numbers.
 
-    def __init__(self, decimal: str = ".", emptied: str = "empty {}") -> None:
-        self._emptied = emptied  # what is done with a cell without a value
+    ``emptied``: what is done with a cell without a value.
+    """
+
+    def __init__(self, names: Sequence[str] | None, decimal: str = ".", emptied: str = "empty {}") -> None:
+        self._names, self._emptied = names, emptied
         self._decimal, self._other = decimal, "." if decimal == "," else ","
         self._numbers: Counter[int] = Counter()
         self._bad: Counter[int] = Counter()  # but for those with the other decimal mark
@@ -176,108 +178,63 @@ class Faults:
     def add_bad(self, where: str, position: int, text: str, count: int = 1) -> None:
         """Count a cell that is none."""
         self._bad[position] += count
-        self._first.setdefault(position, (where, text))
+        self._first.setdefault(position, (where, text if len(text) <= 60 else text[:57] + "..."))
 
     def texts(self) -> dict[int, Held]:
         """The columns that hold text rather than numbers."""
         columns = [position for position in sorted(self._first) if self._bad[position] > self._numbers[position]]
-        return {each: ("text", f"{self._first[each][0]}: {_quoted(self._first[each][1])}") for each in columns}
+        return {each: ("text", "{}: {!r}".format(*self._first[each])) for each in columns}
 
-    def first_cell(self, names: Sequence[str] | None) -> str | None:
-        """The first bad cell of the other columns; in the first row of a table without names it may be one."""
+    def with_first_cell(self, told: str = "") -> str | None:
+        """What is told of columns, and the first bad cell of others; where columns have no names it may be a name."""
         texts = self.texts()
         cells = {position: first for position, first in self._first.items() if position not in texts}
         if not cells:
-            return None
+            return told or None
         position, (where, text) = next(iter(cells.items()))
-        place = f"{where}, {column_phrase(names, position)}: {_quoted(text)}"
+        place = f"{where}, {column_phrase(self._names, position)}: {text!r}"
+        place = f"{told} {place[0].upper()}{place[1:]}" if told else place
         if read_cell(text, self._other) is not None:
             return (
                 f"{place} is not a number with the decimal mark {self._decimal!r}. If it is {self._other!r}, say"
                 f" decimal={self._other!r}."
             )
         more = sum(self._bad[each] for each in cells) - 1
-        among = f"columns {listed((_called(names, each) for each in sorted(cells)), most=8)}"
+        among = f"columns {listed((self._called(each) for each in sorted(cells)), most=8)}"
         verb, those = ("is" if more == 1 else "are"), ("it" if len(cells) == 1 else among)
         others = f", nor {verb} {counted(more, 'more cell')} in {those}" if more else ""
         cell, them, whose = ("cells", "those", "whose") if more else ("cell", "it", "if its")
         remedy = f"orrect the {cell}, or {self._emptied.format(them)} {whose} value is missing."
-        may_be_header = names is None and where.startswith("row 1 (")
+        may_be_header = self._names is None and where.startswith("row 1 (")
         header = "If the first line names the columns, say header=True; if not, c" if may_be_header else "C"
         return f"{place} is not a number{others}. {header}{remedy}"
 
+    def told(self, held: Mapping[int, Held], n_columns: int, remedy: Remedy | None = None) -> str | None:
+        """All columns that hold no numbers, with a remedy, and the first bad cell of the others; None if none.
 
-def all_faults(
-    faults: Faults, held: Mapping[int, Held], names: Sequence[str] | None, n_columns: int, remedy: Remedy
-) -> str | None:
-    """All columns that hold no numbers, with ``remedy(held)``, and the first bad cell of the others; None if none."""
-    held = dict(sorted({**held, **faults.texts()}.items()))
-    cell = faults.first_cell(names)
-    if not held:
-        return cell
-    advice = remedy(held) if len(held) < n_columns else NO_COLUMN
-    if len(held) == 1:
-        ((position, (kind, shown)),) = held.items()
-        example = f" ({shown})" if shown else ""
-        columns = f"{column_phrase(names, position)} holds {kind}{example}, not numbers. {advice}"
-    else:
-        each = [f"{_called(names, j)} ({', '.join(filter(None, what))})" for j, what in held.items()]
-        counted_from = " (the first is 0)" if names is None and "the first is 0" not in each[0] else ""
-        columns = f"columns {listed(each, most=12)}{counted_from} hold no numbers. {advice}"
-    return f"{columns} {cell[0].upper()}{cell[1:]}" if cell else columns
+        The remedy is by default the parameters of open_samples that leave columns out, or keep them as text.
+        """
+        held = dict(sorted({**held, **self.texts()}.items()))
+        if not held:
+            return self.with_first_cell()
+        them = "it" if len(held) == 1 else "them"
+        if len(held) == n_columns:
+            advice = "No column of numbers is left: choose another table, or other columns."
+        elif remedy is not None:
+            advice = f"Leave {them} out: {remedy(list(held))}."
+        else:
+            as_text = not any("values" in kind for kind, _ in held.values())
+            keep = f", or keep {them} as text with {without(self._names, held, 'id')}" if as_text else ""
+            advice = f"Leave {them} out with {without(self._names, held)}{keep}."
+        if len(held) == 1:
+            ((position, (kind, shown)),) = held.items()
+            example = f" ({shown})" if shown else ""
+            columns = f"{column_phrase(self._names, position)} holds {kind}{example}, not numbers."
+        else:
+            each = [f"{self._called(j)} ({', '.join(filter(None, what))})" for j, what in held.items()]
+            counted_from = " (the first is 0)" if self._names is None and "the first is 0" not in each[0] else ""
+            columns = f"columns {listed(each, most=12)}{counted_from} hold no numbers."
+        return self.with_first_cell(f"{columns} {advice}")
 
-
-def leave_out(names: Sequence[str] | None, held: Mapping[int, Held]) -> str:
-    """The parameters of open_samples that leave columns of a file out, or keep them as text."""
-    them = "it" if len(held) == 1 else "them"
-    as_text = not any("values" in kind for kind, _ in held.values())
-    keep = f", or keep {them} as text with {without(names, held, 'id')}" if as_text else ""
-    return f"Leave {them} out with {without(names, held)}{keep}."
-
-
-def first_fault(
-    rows: Iterable[tuple[int | None, Sequence[str]]],
-    names: Sequence[str] | None,
-    n_columns: int,
-    wanted: Sequence[int],
-    decimal: str = ".",
-    unnamed: Sequence[int] = (),
-) -> str | None:
-    """Describe the first ragged row, or all wanted columns that hold text and the first other bad cell; None if none.
-
-    Fast csv readers say that a file cannot be converted, but not reliably where: ``rows`` (each with its line) are read
-    again, slowly, until some beyond the first fault, which tell columns of text. ``unnamed`` are wanted columns without
-    a name.
-    """
-    faults = Faults(decimal)
-    looked_at = sorted(set(wanted) - set(unnamed))
-    left = max(_MORE_ROWS, _MORE_CELLS // max(len(looked_at), 1))
-    for number, (line, row) in enumerate(rows, start=1):
-        where = row_and_line(number, line)
-        if len(row) != n_columns:
-            if faults or unnamed:
-                break
-            other = "the first row" if names is None else "the header"
-            return f"{where} has {counted(len(row), 'cell')}, but {other} has {n_columns}. Give all rows as many cells."
-        for position in looked_at:
-            faults.look(where, position, row[position])
-        left -= bool(faults or unnamed)
-        if not left:
-            break
-    if len(unnamed) == 1 and not faults.texts():
-        cell = faults.first_cell(names)
-        column = (
-            f"column {unnamed[0] + 1} from the left has no name (is it a row index?). Name it, leave it out with"
-            f" {without(names, unnamed)}, or keep it as text with {without(names, unnamed, 'id')}."
-        )
-        return f"{column} {cell[0].upper()}{cell[1:]}" if cell else column
-    held = dict.fromkeys(unnamed, ("no name, is it a row index?", ""))
-    return all_faults(faults, held, names, n_columns, lambda them: leave_out(names, them))
-
-
-def _called(names: Sequence[str] | None, position: int) -> str:
-    return f"number {position}" if names is None else f"{names[position]!r}"
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:57] + "...")
+    def _called(self, position: int) -> str:
+        return f"number {position}" if self._names is None else f"{self._names[position]!r}"

@@ -8,8 +8,9 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from itertools import chain
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,17 +61,39 @@ def write_table(
     """
     name = os.fspath(path)
     kind = ".csv" if name == "-" else check_table(name)
-    names, dtype, blocks = _rows(values, feature_names)
+    given = iter([values]) if isinstance(values, np.ndarray) else iter(values)
+    first = next(given, np.empty((0, len(feature_names or ()))))
+    if first.ndim != 2 or first.shape[1] == 0:
+        raise InvalidParameterError(f"Expected rows and columns to write, got shape {first.shape}.")
+    width, dtype = first.shape[1], as_floats(first[:0]).dtype
+    names = names_or_numbers(feature_names, width)
+    if len(names) != width:
+        raise InvalidParameterError(f"{len(names)} feature names for {width} columns: give one per column.")
+
+    def checked() -> Iterator[Floats]:
+        for block in chain([first], given):
+            if block.ndim != 2 or block.shape[1] != width:
+                raise InvalidParameterError(f"A block has shape {block.shape}; all must have {width} columns.")
+            yield block.astype(dtype, copy=False)
+
     if name == "-":
         require_pyarrow("standard output")
         sys.stdout.flush()  # what was written as text comes first
-        _write_arrow(sys.stdout.buffer, kind, *_arrow_rows(kind, names, dtype, blocks))
-        return
-    with atomic_write(name) as stream:
+    with nullcontext(sys.stdout.buffer) if name == "-" else atomic_write(name) as stream:
+        blocks = regroup(checked(), max(1, CELLS_PER_CHUNK // width))
         if kind not in (".npy", ".npz"):
-            _write_arrow(stream, kind, *_arrow_rows(kind, names, dtype, blocks))
+            import pyarrow as pa
+
+            schema = pa.schema([(each, pa.from_numpy_dtype(dtype)) for each in names])
+            nan_is_null = width > 1 or not kind.startswith((".csv", ".tsv"))
+            columns = ([np.ascontiguousarray(column) for column in block.T] for block in blocks)
+            batches = (
+                pa.record_batch([pa.array(column, from_pandas=nan_is_null) for column in some], schema)
+                for some in columns
+            )
+            _write_arrow(stream, kind, schema, batches)
             return
-        table = np.concatenate([np.empty((0, len(names)), dtype), *blocks])
+        table = np.concatenate([np.empty((0, width), dtype), *blocks])
         if kind == ".npy":
             np.save(stream, table, allow_pickle=False)
         elif feature_names is None:
@@ -83,15 +106,6 @@ def write_columns(path: PathLike, parts: Iterable[Mapping[str, Any]]) -> None:
     """Write columns of any kind, numbers and text, to csv, tsv (also gzipped), parquet, feather or arrow, by extension.
 
     ``parts`` are runs of rows, one or more, as they come: arrays, or lists of text and None, by the columns' names.
-
-    >>> import pathlib, tempfile
-    >>> target = pathlib.Path(tempfile.mkdtemp()) / "table.csv"
-    >>> write_columns(target, [{"row": np.array([0, 1]), "why": ["Pb", None]}])
-    >>> print(target.read_text())
-    row,why
-    0,"Pb"
-    1,
-    <BLANKLINE>
     """
     kind = check_table(path, columns=True)
     import pyarrow as pa
@@ -120,77 +134,29 @@ def names_or_numbers(names: Sequence[str] | None, n_columns: int) -> tuple[str, 
     return tuple(f"x{index}" for index in range(n_columns)) if names is None else tuple(map(str, names))
 
 
-def _rows(
-    values: NDArray[Any] | Iterable[NDArray[Any]], feature_names: Sequence[str] | None
-) -> tuple[tuple[str, ...], np.dtype[Any], Iterator[Floats]]:
-    """Names, type, and the rows as blocks of a handy size, to be read once."""
-    given = iter([values]) if isinstance(values, np.ndarray) else iter(values)
-    first = next(given, None)
-    if first is None:
-        first = np.empty((0, len(feature_names or ())))
-    if first.ndim != 2 or first.shape[1] == 0:
-        raise InvalidParameterError(f"Expected rows and columns to write, got shape {first.shape}.")
-    width, dtype = first.shape[1], as_floats(first[:0]).dtype
-    names = names_or_numbers(feature_names, width)
-    if len(names) != width:
-        raise InvalidParameterError(f"{len(names)} feature names for {width} columns: give one per column.")
-
-    def checked() -> Iterator[Floats]:
-        for block in chain([first], given):
-            if block.ndim != 2 or block.shape[1] != width:
-                raise InvalidParameterError(f"A block has shape {block.shape}; all must have {width} columns.")
-            yield block.astype(dtype, copy=False)
-
-    return names, dtype, regroup(checked(), max(1, CELLS_PER_CHUNK // width))
-
-
-def _arrow_rows(
-    kind: str, names: tuple[str, ...], dtype: np.dtype[Any], blocks: Iterator[Floats]
-) -> tuple[Any, Iterator[Any]]:
-    """Schema and batches of rows of numbers."""
-    import pyarrow as pa
-
-    schema = pa.schema([(name, pa.from_numpy_dtype(dtype)) for name in names])
-    nan_is_null = len(names) > 1 or not kind.startswith((".csv", ".tsv"))
-    batches = (
-        pa.record_batch([pa.array(np.ascontiguousarray(column), from_pandas=nan_is_null) for column in block.T], schema)
-        for block in blocks
-    )
-    return schema, batches
-
-
 def _write_arrow(stream: IO[bytes], kind: str, schema: Any, batches: Iterator[Any]) -> None:
     """Arrow's batches as a file of that kind."""
     import pyarrow as pa
+    from pyarrow import csv as arrow_csv
     from pyarrow import parquet
 
-    if kind.endswith(".gz"):
-        # no time and no name inside: the same rows give the same bytes
-        with gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=stream, mtime=0) as packed:
-            _write_text(cast(IO[bytes], packed), kind, schema, batches)
-    elif kind in (".csv", ".tsv"):
-        _write_text(stream, kind, schema, batches)
-    elif kind == ".parquet":
-        with parquet.ParquetWriter(stream, schema, write_page_checksum=True) as writer:
+    if not kind.startswith((".csv", ".tsv")):
+        opened = parquet.ParquetWriter if kind == ".parquet" else pa.ipc.new_file
+        options = {"write_page_checksum": True} if kind == ".parquet" else {}
+        with opened(stream, schema, **options) as writer:
             for batch in batches:
                 writer.write_batch(batch)
-    else:
-        with pa.ipc.new_file(stream, schema) as writer:
-            for batch in batches:
-                writer.write_batch(batch)
-
-
-def _write_text(stream: IO[bytes], kind: str, schema: Any, batches: Iterator[Any]) -> None:
-    import pyarrow as pa
-    from pyarrow import csv as arrow_csv
-
+        return
     delimiter = "\t" if kind.startswith(".tsv") else ","
     header = io.StringIO()
     csv.writer(header, delimiter=delimiter, lineterminator="\n").writerow(schema.names)
-    stream.write(header.getvalue().encode())
-    options = arrow_csv.WriteOptions(include_header=False, delimiter=delimiter)
-    for batch in batches:
-        text = pa.BufferOutputStream()
-        arrow_csv.write_csv(batch, text, options)
-        stream.write(text.getvalue())
-    stream.flush()
+    opening: Any = nullcontext(stream)
+    if kind.endswith(".gz"):  # no time and no name inside: the same rows give the same bytes
+        opening = gzip.GzipFile(filename="", mode="wb", compresslevel=6, fileobj=stream, mtime=0)
+    with opening as target:
+        target.write(header.getvalue().encode())
+        for batch in batches:
+            text = pa.BufferOutputStream()
+            arrow_csv.write_csv(batch, text, arrow_csv.WriteOptions(include_header=False, delimiter=delimiter))
+            target.write(text.getvalue())
+        target.flush()
