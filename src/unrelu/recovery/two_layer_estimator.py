@@ -152,7 +152,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         separable, law_by = self.method == "separable", method_named(self.hidden_method)
         if not isinstance(self.output_bias, bool | np.bool_):
             raise InvalidParameterError(f"output_bias must be True or False, got {self.output_bias!r}.")
-        limits = checked_limits(self.n_inputs, self.max_seconds)
+        width, limits = checked_width("n_hidden", self.n_hidden), checked_limits(self.n_inputs, self.max_seconds)
         if separable and self.n_inputs is not None:
             raise InvalidParameterError("method='separable' finds no inputs: use method='facets', or n_inputs=None.")
         if separable and self.output_bias:
@@ -160,16 +160,18 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         if separable and self.floor is not None:
             raise InvalidParameterError("method='separable' undoes no rectifier: use method='facets', or floor=None.")
         if self.floor is None:
-            self._learned = self._two_layers(X, law_by, *limits)
+            self._learned = self._two_layers(X, width, law_by, *limits)
         else:
-            values, width = self._floats(X, reset=True), checked_width("n_hidden", self.n_hidden)
+            values = self._floats(X, reset=True)
             peeled = peel_layers(values, self._columns, [width], *limits, law_by, self._seed(), self._watch)
             # Units and inputs are as large as the table, and transform finds them again.
             self._learned = replace(peeled, hidden=peeled.hidden[:0], inputs=None)
         self._solve("report_")
         return self
 
-    def _two_layers(self, X: Any, law_by: Method, n_inputs: int | str | None, max_seconds: float | None) -> TwoLayers:
+    def _two_layers(
+        self, X: Any, n_hidden: int | str, law_by: Method, n_inputs: int | str | None, max_seconds: float | None
+    ) -> TwoLayers:
         """How many units, the space that the rows vary in, the units, which rows they explain, and their law."""
         values = all_values(self._whole(X, reset=True))
         none = np.full(self.n_features_in_, np.inf)
@@ -181,7 +183,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
                 " Use method='facets'."
             )
         rounding = _SINGLE if values.dtype in (np.float32, np.float16) else ROUNDING
-        p, seed = _n_units(table, self.n_hidden, with_bias), self._seed()
+        p, seed = _n_units(table, n_hidden, with_bias), self._seed()
         clock, rng = Clock(max_seconds, self._watch), np.random.default_rng(seed)
         clock.watch(Step("Finding the space of the rows"))
         space = find_subspace(table, p, with_bias, rng, rounding)
@@ -332,13 +334,10 @@ def _n_units(table: FloatArray, n_hidden: int | str, output_bias: bool) -> int:
     """How many units to look for; raises where the rows cannot tell so many."""
     n, d = table.shape
     largest = float(np.abs(table).max())
-    auto = isinstance(n_hidden, str) and n_hidden == "auto"
-    if largest == 0.0 or ((auto or output_bias) and np.ptp(table, axis=0).max() <= 1e-12 * largest):
+    if largest == 0.0 or ((n_hidden == "auto" or output_bias) and np.ptp(table, axis=0).max() <= 1e-12 * largest):
         raise InvalidDataError("The table does not vary: there is nothing to learn.")
     check_range(table)
-    p = rank_of(table) if auto else n_hidden
-    if isinstance(p, bool) or not isinstance(p, Integral) or p < 1:
-        raise InvalidParameterError(f"n_hidden must be a whole number of 1 or more, or 'auto', got {p!r}.")
+    p = rank_of(table) if isinstance(n_hidden, str) else n_hidden
     if p > d:
         raise InvalidParameterError(
             f"n_hidden is {p}, but rows have {d} columns: more units than columns cannot be told apart."
@@ -355,7 +354,7 @@ def _n_units(table: FloatArray, n_hidden: int | str, output_bias: bool) -> int:
             f"The rows vary in {rank} dimensions, fewer than the {p} hidden units asked for: columns of the output"
             f" weights are dependent, or units are never on. Ask for n_hidden={rank}."
         )
-    return int(p)
+    return p
 
 
 def _judge(found: FoundLayer, n_inputs: int | str | None) -> None:
