@@ -28,7 +28,7 @@ from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.columns import ColumnShapes
 from unrelu.passes.engine import joined_in_threads, one_blas_thread
 from unrelu.passes.pair_sums import Frame, PairSums, SparseSums, dense_rows, runs, sparse_runs, tile_height
-from unrelu.passes.rows import SparseBlock, rows_in
+from unrelu.passes.rows import SparseBlock
 from unrelu.passes.tiles import Screening, row_keys, tiles
 
 _BYTES_A_PAIR = 300  # while two records merge, where cells are missing; 145 where none is
@@ -292,7 +292,7 @@ class PairMomentsQuestion:
 
     def __call__(self, block: Block) -> PairMoments:
         floor, lowest = np.array(self.floor), np.array(self.lowest)
-        n, d = rows_in(block), len(floor)
+        n, d = block.n_rows, len(floor)
         with one_blas_thread():
             if isinstance(block, SparseBlock) and SparseSums.can_add(block, floor, lowest):
                 frame = Frame(dense_rows(block, slice(0, tile_height(d))), floor, lowest, self.shapes)

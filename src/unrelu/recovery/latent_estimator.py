@@ -290,7 +290,8 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
             numbers = np.flatnonzero(rows.ambiguous).tolist()
             which = "v" if len(table) == 1 else row_labels(numbers)
             warn(
-                f"Two latent vectors explain {which} about equally well: the better one is used, the other is its rival.",
+                f"Two latent vectors explain {which} about equally well: the better one is used, the other is its"
+                " rival.",
                 AmbiguousOptimumWarning,
                 rows=numbers,
             )
