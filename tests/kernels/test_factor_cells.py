@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.test_covariance_scores import scored
-from unrelu.kernels.likelihood_scores import factor_scores
+from unrelu.kernels.factor_density import factor_scores
 
 
 def factor_scored(values, beyond, theta, k):

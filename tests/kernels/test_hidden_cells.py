@@ -138,7 +138,7 @@ def test_the_kernel_leaves_its_rows_alone():
     beyond = marks(-1, -1, 1, 0, -1)[None]
     before, marked = row.copy(), beyond.copy()
     moments, spread = np.empty((4, 1, 5)), np.zeros((5, 5))
-    hidden_rows(row, beyond, bias, cells.scale, cells.inverse[0], np.empty(1), moments, spread)
+    hidden_rows(row, beyond, bias, cells.scale, cells.inverse[0], True, np.empty(1), moments, spread)
     np.testing.assert_array_equal(row, before)
     np.testing.assert_array_equal(beyond, marked)
     np.testing.assert_allclose(np.diagonal(spread), moments[1, 0])

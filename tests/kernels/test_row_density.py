@@ -6,8 +6,8 @@ from scipy.special import log_ndtr, ndtr
 
 from tests.references import row_density as reference
 from tests.references.likelihood import lower_orthant
+from unrelu.kernels.hidden_cells import cell_residuals, hidden_rows
 from unrelu.kernels.normal import log_probability_and_hazard
-from unrelu.kernels.row_density import cell_residuals, swept_log_densities
 from unrelu.posterior.cells import marks_of
 
 
@@ -34,11 +34,16 @@ def draw(parameters, n, seed):
     return np.maximum(bias + scale * (z @ np.linalg.cholesky(correlation).T), floor)
 
 
+def sweep_once(x, beyond, bias, scale, precision, out):
+    bias, scale = np.ascontiguousarray(bias), np.ascontiguousarray(scale)
+    hidden_rows(x, beyond, bias, scale, precision, False, out, np.empty((4, 0, len(bias))), np.empty((0, 0)))
+
+
 def density(x, parameters):
     bias, scale, correlation, floor = parameters
     out = np.empty(len(x))
     log_det = float(np.linalg.slogdet(correlation)[1])
-    swept_log_densities(*marks_of(x, None, floor), bias, scale, np.linalg.inv(correlation), out)
+    sweep_once(*marks_of(x, None, floor), bias, scale, np.linalg.inv(correlation), out)
     return out - 0.5 * log_det
 
 
@@ -251,8 +256,8 @@ def test_at_least_is_at_most_upside_down():
     x, marks = marks_of(draw(parameters, 40, 3), None, floor)
     sign = np.array([1.0, -1.0, 1.0, -1.0])
     out, turned = np.empty(40), np.empty(40)
-    swept_log_densities(x, marks, bias, scale, np.linalg.inv(correlation), out)
+    sweep_once(x, marks, bias, scale, np.linalg.inv(correlation), out)
     given = (x * sign, (marks * sign).astype(np.int8), bias * sign, scale)
-    swept_log_densities(*given, np.linalg.inv(correlation * np.outer(sign, sign)), turned)
+    sweep_once(*given, np.linalg.inv(correlation * np.outer(sign, sign)), turned)
     assert (marks[:, [1, 3]] != 0).any()
     np.testing.assert_allclose(turned, out, rtol=1e-12)

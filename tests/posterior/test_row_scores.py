@@ -6,8 +6,7 @@ from scipy.special import log_ndtr
 
 from tests.references import row_density as reference
 from unrelu import RectifiedGaussian
-from unrelu.kernels.hidden_cells import hidden_rows
-from unrelu.kernels.row_density import cell_residuals, swept_log_densities
+from unrelu.kernels.hidden_cells import cell_residuals, hidden_rows
 from unrelu.posterior.density import Density, seen_sum
 
 MODEL = RectifiedGaussian(
@@ -87,7 +86,7 @@ def test_layouts(table):
         np.testing.assert_array_equal(seen_sum(other, np.zeros(4), np.arange(4.0)), (table > 0) @ np.arange(4.0))
     scores.log_density(table.astype(np.float32), converged=False)
     # Compiling takes seconds: the kernels see one layout and one type.
-    for kernel in (swept_log_densities, cell_residuals, hidden_rows):
+    for kernel in (cell_residuals, hidden_rows):
         assert len(kernel.signatures) == 1
 
 

@@ -1,20 +1,31 @@
-"""Density of a row where the correlations are factors and noise: the sweep, and expectation propagation on factors.
+"""Rows whose correlations are factors and noise: density, cheap or converged, and score.
 
-Rows and marks are those of :mod:`unrelu.kernels.row_density`. In units where y has unit variances let
-y_j = l_j'f + e_j, f ~ N(0, I_k), e_j ~ N(0, psi_j). Given f the cells are independent, so that f alone has a law to be
-kept. The seen cells u give
+Rows and marks are those of :mod:`unrelu.kernels.hidden_cells`. In units where y has unit variances (or any others) let
+y_j = b_j + l_j'f + e_j, f ~ N(0, I_k), e_j ~ N(0, psi_j). Given f the cells are independent, so that f alone has a law
+to be kept. The seen cells u = y - b give
 
     f | x_o ~ N(S g, S),     S^-1 = P = I + sum_o l_j l_j'/psi_j,     g = sum_o l_j u_j/psi_j,
     u' (R_oo)^-1 u = sum_o u_j^2/psi_j - g'S g,     log det R_oo = sum_o log psi_j + log det P            all exact.
 
-The sweep takes cut-off cells in turn: with c = S l_j, v = l_j'c + psi_j, a = (limit - l_j'm)/sqrt(v) and
-lambda = phi(a)/Phi(a) each adds log Phi(a) and leaves
+Every cut-off cell is a probit site on t = l_j'f, to which expectation propagation gives the form
+exp(nu t - tau t^2 / 2) that matches mean and variance of t under its cavity N(m, v) times the true site. Turned so that
+it asks "at most",
 
-    m -= c lambda / sqrt(v)        S -= c c' lambda (lambda + a) / v.
+    a = (limit - m)/sqrt(v + psi)      lambda = phi(a)/Phi(a)      q = lambda (lambda + a)/(v + psi)
+    mean of t = m - v lambda/sqrt(v + psi)                           variance of t = v (1 - v q).
 
-The converged density goes on from there, with a normal site exp(nu t - tau t^2 / 2) on t = l_j'f for each cut-off cell,
-and corrects what is left as :mod:`unrelu.kernels.hidden_cells` does. Both are those of the kernels for any
-correlations, here in d k^2 multiplications a row and a sweep where the others take d^3.
+The cheap mode ends with the first sweep, of d k^2 multiplications, and adds up log Phi(a). The converged density goes
+on and corrects what is left as :mod:`unrelu.kernels.hidden_cells` does: given f the cells are independent, so that the
+covariances of the y_j are (c_j/t_j)(c_k/t_k) l_j'S l_k with c = Cov(y, t) and t = l'S l. Both are those of the kernels
+for any correlations, which take d^3.
+
+At the fixed point the log density is stationary in the sites, so that its derivative is what Fisher's identity gives
+from the moments of the sites' own cells, r = y - b - l'f:
+
+    d/db = E[r]/psi        d/dl = E[r f]/psi        d/dlog psi = (E[r^2]/psi - 1)/2.
+
+Of a cut-off cell y is the cavity's N(b + m, v + psi) restricted to its side; with rho = psi/(v + psi), r is
+rho (y - b - m) plus noise that y does not tell, of variance v rho. The score is without the correction.
 """
 
 from __future__ import annotations
@@ -26,18 +37,18 @@ import numpy as np
 
 from unrelu.contracts import FloatArray
 from unrelu.kernels.compiling import helper, kernel
-from unrelu.kernels.hidden_cells import cut_skewness
+from unrelu.kernels.hidden_cells import FAR, FARTHEST, cut_skewness
 from unrelu.kernels.normal import cut_normal, cut_share, log_probability_and_hazard
-from unrelu.kernels.row_density import FAR, FARTHEST
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _MOST_SWEEPS = 60
-_STILL = 1e-5  # of a posterior standard deviation, or of its square: sites that move less are settled
+_STILL, _STILL_FOR_SCORES = 1e-5, 1e-6  # of a posterior standard deviation, or of its square: sites that move less
 _LARGEST_SHRINK = 1.0 - 1e-10
-_NO_CHANCE = -5e5  # log probability of what is cut off, below which the sweep has all digits there are
-# Rows of a work space of k numbers, and of one of d
-_G, _M, _C, _ZERO = range(4)
-_PER_SCALE, _LOG_NOISE, _SIDE, _LIMIT, _TAU, _NU, _SKEW, _N_CELLS = range(8)
+_LARGE, _SMALL = 1e100, 1e-100  # between them a product takes one factor more
+_NO_CHANCE = -5e5  # log probability of what is cut off, below which the first sweep has all digits there are
+# Rows of a work space of k numbers: mean of f given the seen cells, how far the cut-off ones move it, a column of S
+_G, _M, _C = range(3)
+_PER_SCALE, _LOG_NOISE, _SIDE, _LIMIT, _TAU, _NU, _SKEW, _N_CELLS = range(8)  # of one of d
 
 
 @helper
@@ -85,8 +96,8 @@ def _seen_cells(
 
 
 @helper
-def _factors_given_seen(p: FloatArray, g: FloatArray, s: FloatArray, m: FloatArray) -> tuple[float, float]:
-    """From P and g, which are used up: S in ``s``, S g in ``m``. Returns g'S g and log det P."""
+def _factors_given_seen(p: FloatArray, g: FloatArray, s: FloatArray) -> tuple[float, float]:
+    """From P, which is used up, and g: S in ``s``, S g in the place of g. Returns g'S g and log det P."""
     k = len(g)
     log_det = quadratic = 0.0
     for j in range(k):  # P = C C'; C^-1 in s, C^-1 g in g
@@ -109,10 +120,10 @@ def _factors_given_seen(p: FloatArray, g: FloatArray, s: FloatArray, m: FloatArr
             g[i] -= p[i, j] * g[j]
         g[i] /= p[i, i]
         quadratic += g[i] * g[i]
-    for i in range(k):
-        m[i] = 0.0
-        for l in range(i, k):  # noqa: E741
-            m[i] += s[l, i] * g[l]
+    for i in range(k):  # entries before i are not asked for again
+        g[i] *= s[i, i]
+        for l in range(i + 1, k):  # noqa: E741
+            g[i] += s[l, i] * g[l]
     for i in range(k):  # C'^-1 C^-1, row by row from above: those below are still wanted
         for j in range(i + 1):
             total = 0.0
@@ -126,30 +137,34 @@ def _factors_given_seen(p: FloatArray, g: FloatArray, s: FloatArray, m: FloatArr
 
 
 @helper
-def _along(cell: int, loadings: FloatArray, s: FloatArray, m: FloatArray, c: FloatArray) -> tuple[float, float]:
+def _along(cell: int, loadings: FloatArray, s: FloatArray, vectors: FloatArray) -> tuple[float, float]:
     """c = S l; returns (l'S l, l'm)."""
-    k = len(m)
+    k = loadings.shape[1]
     mean = variance = 0.0
     for i in range(k):
         total = 0.0
         for j in range(k):
             total += s[i, j] * loadings[cell, j]
-        c[i] = total
-        mean += loadings[cell, i] * m[i]
+        vectors[_C, i] = total
+        mean += loadings[cell, i] * vectors[_M, i]
         variance += loadings[cell, i] * total
     return variance, mean
 
 
 @helper
-def _sweep(loadings: FloatArray, noise: FloatArray, cells: FloatArray, s: FloatArray, m: Any, c: Any) -> float:
-    """Take the row's cut-off cells in turn; sum of their log probabilities."""
+def _sweep_once(
+    loadings: FloatArray, noise: FloatArray, cells: FloatArray, s: FloatArray, vectors: FloatArray
+) -> float:
+    """The cheap mode: the sum of log probabilities in the first sweep, which needs no sites."""
     d, k = loadings.shape
     total = 0.0
+    for i in range(k):
+        vectors[_M, i] = vectors[_G, i]
     for cell in range(d):
         side = cells[_SIDE, cell]
         if side == 0.0:
             continue
-        variance, mean = _along(cell, loadings, s, m, c)
+        variance, mean = _along(cell, loadings, s, vectors)
         variance += noise[cell]
         deviation = math.sqrt(variance)
         a = (cells[_LIMIT, cell] - side * mean) / deviation
@@ -157,51 +172,75 @@ def _sweep(loadings: FloatArray, noise: FloatArray, cells: FloatArray, s: FloatA
         total += log_probability
         shift, shrink = side * hazard / deviation, cut_share(a, hazard) / variance
         for i in range(k):
-            m[i] -= c[i] * shift
-            factor = c[i] * shrink
+            vectors[_M, i] -= vectors[_C, i] * shift
+            factor = vectors[_C, i] * shrink
             for j in range(k):
-                s[i, j] -= factor * c[j]
+                s[i, j] -= factor * vectors[_C, j]
     return total
 
 
 @helper
-def _propagate(loadings: FloatArray, noise: FloatArray, cells: FloatArray, s: FloatArray, m: Any, c: Any) -> float:
-    """Sites of the cut-off cells under f ~ N(0, S), until they are still; log probability with its correction."""
+def _propagate(
+    loadings: FloatArray, noise: FloatArray, cells: FloatArray, s: FloatArray, vectors: FloatArray, still: float
+) -> tuple[float, float]:
+    """Sites of the cut-off cells under f ~ N(G, S), until they move less than ``still``.
+
+    Limits are then counted from what G says. Returns the sum of log probabilities of the first sweep, and by how much
+    log det S has fallen.
+    """
     d, k = loadings.shape
+    for i in range(k):
+        vectors[_M, i] = 0.0
     for cell in range(d):
         cells[_TAU, cell] = cells[_NU, cell] = 0.0
-    log_det = 0.0
-    for _ in range(_MOST_SWEEPS):
+        for i in range(k):
+            cells[_LIMIT, cell] -= cells[_SIDE, cell] * loadings[cell, i] * vectors[_G, i]
+    swept = fallen = 0.0
+    grown = 1.0  # one logarithm of many
+    for sweep in range(_MOST_SWEEPS):
         moved = 0.0
         for cell in range(d):
             side, tau, nu = cells[_SIDE, cell], cells[_TAU, cell], cells[_NU, cell]
             if side == 0.0:
                 continue
-            t, mean = _along(cell, loadings, s, m, c)
-            v = t / (1.0 - t * tau)
-            centre = (side * mean - t * nu) / (1.0 - t * tau)
+            t, mean = _along(cell, loadings, s, vectors)
+            wider = 1.0 / (1.0 - t * tau)
+            v, centre = t * wider, (side * mean - t * nu) * wider
             deviation = math.sqrt(v + noise[cell])
-            _, hazard, left = cut_normal((cells[_LIMIT, cell] - centre) / deviation)
+            log_probability, hazard, left = cut_normal((cells[_LIMIT, cell] - centre) / deviation)
+            swept += log_probability if sweep == 0 else 0.0
             q = (1.0 - left) / (v + noise[cell])
-            room = 1.0 - min(v * q, _LARGEST_SHRINK)
-            change, push = q / room - tau, (centre * q - hazard / deviation) / room - nu
+            room = 1.0 / (1.0 - min(v * q, _LARGEST_SHRINK))
+            change, push = q * room - tau, (centre * q - hazard / deviation) * room - nu
             cells[_TAU, cell], cells[_NU, cell] = tau + change, nu + push
-            scale = 1.0 / (1.0 + change * t)
-            gain, factor = side * (push - change * side * mean) * scale, change * scale
-            log_det -= math.log(scale)
+            growth = 1.0 + change * t
+            gain, factor = side * (push - change * side * mean) / growth, change / growth
+            grown *= growth
+            if grown > _LARGE or grown < _SMALL:
+                fallen += math.log(grown)
+                grown = 1.0
             for i in range(k):
-                m[i] += gain * c[i]
+                vectors[_M, i] += gain * vectors[_C, i]
                 for j in range(k):
-                    s[i, j] -= factor * c[i] * c[j]
+                    s[i, j] -= factor * vectors[_C, i] * vectors[_C, j]
             moved = max(moved, abs(gain) * math.sqrt(t), abs(change) * t)
-        if moved < _STILL:
+        if not moved >= still:
             break
-    total = -0.5 * log_det
+    return swept, fallen + math.log(grown)
+
+
+@helper
+def _log_probability(
+    fallen: float, loadings: FloatArray, noise: FloatArray, cells: FloatArray, s: FloatArray, vectors: FloatArray
+) -> tuple[float, float]:
+    """That of the cut-off cells by their sites, and what corrects it, to leading order."""
+    d, k = loadings.shape
+    total, correction = -0.5 * fallen, 0.0
     for cell in range(d):
         side, tau, nu = cells[_SIDE, cell], cells[_TAU, cell], cells[_NU, cell]
         if side == 0.0:
             continue
-        t, mean = _along(cell, loadings, s, m, c)
+        t, mean = _along(cell, loadings, s, vectors)
         v, centre = t / (1.0 - t * tau), (side * mean - t * nu) / (1.0 - t * tau)
         a = (cells[_LIMIT, cell] - centre) / math.sqrt(v + noise[cell])
         log_probability, hazard, left = cut_normal(a)
@@ -215,9 +254,9 @@ def _propagate(loadings: FloatArray, noise: FloatArray, cells: FloatArray, s: Fl
             if cells[_SIDE, other] != 0.0:
                 covariance = 0.0
                 for i in range(k):
-                    covariance += c[i] * loadings[other, i]
-                total += cells[_SKEW, other] * cells[_SKEW, cell] * covariance * covariance * covariance / 6.0
-    return total
+                    covariance += vectors[_C, i] * loadings[other, i]
+                correction += cells[_SKEW, other] * cells[_SKEW, cell] * covariance * covariance * covariance / 6.0
+    return total, correction
 
 
 @kernel
@@ -233,28 +272,78 @@ def factor_log_densities(
 ) -> None:
     """``out[i]``: log density of row i, per unit of ``scale``; ``noise``: the psi_j."""
     d, k = loadings.shape
-    p, s, start = np.empty((k, k)), np.empty((k, k)), np.empty((k, k))
-    vectors, cells = np.zeros((4, k)), np.empty((_N_CELLS, d))
-    g, m, c, zero = vectors[_G], vectors[_M], vectors[_C], vectors[_ZERO]
+    p, s, vectors, cells = np.empty((k, k)), np.empty((k, k)), np.empty((3, k)), np.empty((_N_CELLS, d))
+    g = vectors[_G]
     for cell in range(d):
         cells[_PER_SCALE, cell], cells[_LOG_NOISE, cell] = 1.0 / scale[cell], math.log(noise[cell])
     for row in range(len(values)):
         square, rest, size = _seen_cells(values, beyond, row, bias, loadings, noise, cells, p, g, FARTHEST)
-        explained, log_det = _factors_given_seen(p, g, s, m)
+        explained, log_det = _factors_given_seen(p, g, s)
         square = max(square - explained, 0.5 * size / max(d, 1))  # against rounding: no eigenvalue is above d
         if size > FAR * FAR:
             _seen_cells(values, beyond, row, bias, loadings, noise, cells, p, g, FAR)
-            _factors_given_seen(p, g, s, m)
-        for i in range(k if converged else 0):
-            g[i], zero[i] = m[i], 0.0
-            for j in range(k):
-                start[i, j] = s[i, j]
-        probability = _sweep(loadings, noise, cells, s, m, c)
-        if converged and probability > _NO_CHANCE:
-            for cell in range(d):
-                for i in range(k):
-                    cells[_LIMIT, cell] -= cells[_SIDE, cell] * loadings[cell, i] * g[i]
-            settled = _propagate(loadings, noise, cells, start, zero, c)
-            if abs(settled) < math.inf:
-                probability = settled
+            _factors_given_seen(p, g, s)
+        if converged:
+            probability, fallen = _propagate(loadings, noise, cells, s, vectors, _STILL)
+            settled, correction = _log_probability(fallen, loadings, noise, cells, s, vectors)
+            if probability > _NO_CHANCE and abs(settled + correction) < math.inf:
+                probability = settled + correction
+        else:
+            probability = _sweep_once(loadings, noise, cells, s, vectors)
         out[row] = -0.5 * (square + rest + log_det) + probability
+
+
+@kernel
+def factor_scores(
+    u: Any,
+    beyond: Any,
+    bias: FloatArray,
+    loadings: FloatArray,
+    noise: FloatArray,
+    densities: FloatArray,
+    corrections: FloatArray,
+    scores: Any,
+) -> None:
+    """``densities[i]``: log density of row i; ``scores[i]``: its derivative in bias, loadings (by rows), log noise.
+
+    ``corrections[i]``: what is left out of the density; an empty array where it is not wanted.
+    """
+    d, k = loadings.shape
+    p, s, vectors, cells = np.empty((k, k)), np.empty((k, k)), np.empty((3, k)), np.empty((_N_CELLS, d))
+    g = vectors[_G]
+    for cell in range(d):
+        cells[_PER_SCALE, cell], cells[_LOG_NOISE, cell] = 1.0, math.log(noise[cell])
+    for row in range(len(u)):
+        square, rest, _ = _seen_cells(u, beyond, row, bias, loadings, noise, cells, p, g, FARTHEST)
+        explained, log_det = _factors_given_seen(p, g, s)
+        _, fallen = _propagate(loadings, noise, cells, s, vectors, _STILL_FOR_SCORES)
+        probability, correction = _log_probability(fallen, loadings, noise, cells, s, vectors)
+        densities[row] = probability - 0.5 * (square - explained + rest + log_det)
+        if len(corrections) > 0:
+            corrections[row] = correction
+        for j in range(d):
+            at, psi, side = d + j * k, noise[j], cells[_SIDE, j]
+            if side == 0.0 and u[row, j] != u[row, j]:
+                scores[row, j] = scores[row, d + d * k + j] = 0.0
+                for i in range(k):
+                    scores[row, at + i] = 0.0
+                continue
+            t, mean = _along(j, loadings, s, vectors)
+            if side == 0.0:
+                r, square, slope = u[row, j] - bias[j] - mean, t, -1.0
+                for i in range(k):
+                    r -= loadings[j, i] * g[i]
+            else:
+                tau = cells[_TAU, j]
+                v, centre = t / (1.0 - t * tau), (side * mean - t * cells[_NU, j]) / (1.0 - t * tau)
+                spread = v + psi
+                _, hazard, left = cut_normal((cells[_LIMIT, j] - centre) / math.sqrt(spread))
+                rho = psi / spread
+                r = -rho * side * hazard * math.sqrt(spread)
+                square = rho * rho * spread * left + v * rho
+                # Cov(r, t) = rho (1 - rho) var(y) - v rho, and f follows t by c/t.
+                slope = (rho * (1.0 - rho) * spread * left - v * rho) / max(t, 1e-300)
+            scores[row, j] = r / psi
+            for i in range(k):
+                scores[row, at + i] = (r * (g[i] + vectors[_M, i]) + slope * vectors[_C, i]) / psi
+            scores[row, d + d * k + j] = 0.5 * ((square + r * r) / psi - 1.0)

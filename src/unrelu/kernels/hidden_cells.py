@@ -1,8 +1,14 @@
-"""What a row's cells say about those that are hidden: expectation propagation, cell by cell.
+"""What a row's cells say about those that are hidden: the density of rows, cell by cell, cheap or converged.
 
-Rows, units, and the normal N(m, V) of the hidden cells given the seen ones are those of
-:mod:`unrelu.kernels.row_density`, and all cut-off cells ask y_k <= a_k. Each such factor is replaced by a normal site
-exp(nu_k y - tau_k y^2 / 2), and
+A row is ``values`` and ``beyond``: -1 where a cell only says "at most the number in it", 1 for "at least", 0 where the
+number is the value (NaN: missing). In units where y has mean 0 and unit variances, let Q be the inverse of its
+correlation matrix R, o the seen cells and h the hidden ones. With u_o the seen values (0 elsewhere) and g = Q u,
+
+    u_o' (R_oo)^-1 u_o = u_o' g_o - g_h' (Q_hh)^-1 g_h        det R_oo = det R det Q_hh
+    y_h | x_o ~ N(m, V),   V = (Q_hh)^-1,   m = -V g_h                                          all exact.
+
+One symmetric sweep of Q_hh gives the three. "At least" is turned upside down, so that all cut-off cells ask y_k <= a_k.
+Each such factor is replaced by a normal site exp(nu_k y - tau_k y^2 / 2), and
 
     S = (V^-1 + diag tau)^-1        mu = S (V^-1 m + nu)
 
@@ -17,10 +23,15 @@ Lacoste-Julien 2011). The marginals are these cut-off cavities. The log probabil
 the last the leading correction of Opper, Paquet and Winther (2013), by the skewness of the marginals: it takes errors
 of up to .016 a cut-off cell (correlations of .9) to below .002. One and two cells are done exactly (Rosenbaum 1961).
 
-Rows may be of any size: a seen value further than ``FAR`` standard deviations tells the hidden cells what one there
-would. Where a limit is a thousand standard deviations below what the others say, sites are as sharp as rounding lets
-them be told from the prior; the log probability is at most that of any cell alone; and where expectation propagation
-ends in nothing, cells are taken one by one.
+The cheap mode ends with the first sweep: it takes each truncated normal for the normal of its mean and variance, one
+after the other, and adds up log Phi(alpha_k) (assumed-density filtering, Mendell and Elston 1974). That is exact for
+one cut-off cell and for independent ones, and .05 a cell off at correlations of .9.
+
+Rows may be of any size: the density of the seen values is that of the values; what they say of the hidden ones is said
+by values of at most ``FAR`` standard deviations, beyond which a difference to a limit would be rounding. Where a limit
+is a thousand standard deviations below what the others say, sites are as sharp as rounding lets them be told from the
+prior; the log probability is at most that of any cell alone; and where expectation propagation ends in nothing, cells
+are taken one by one.
 """
 
 from __future__ import annotations
@@ -29,42 +40,150 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray
 from unrelu.kernels.compiling import contracted_helper, helper, kernel
 from unrelu.kernels.normal import (
     bivariate_density,
     cut_normal,
+    cut_share,
     density,
     distribution,
     log_probability_and_hazard,
     upper_orthant,
 )
-from unrelu.kernels.row_density import (
-    LIMIT,
-    MEAN,
-    N_INDICES,
-    N_VECTORS,
-    ORDER,
-    SCALE,
-    SEEN,
-    TURN,
-    C,
-    Index,
-    U,
-    hide,
-    turn,
-)
 
+_LOG_2PI = math.log(2.0 * math.pi)
 _MOST_SWEEPS = 60
 _STILL = 1e-5  # of a posterior standard deviation, or of its square: sites that move less are settled
 _DEEP = -35.0
 _LEAST_EXACT = 1e-9  # probability of a pair from which on the exact formula has digits to spare
-_SMALLEST_VARIANCE = 1e-12
+_SMALLEST_VARIANCE = 1e-12  # what rounding leaves of a variance that is nothing
 _SHARPEST = 1e-6  # of its cavity's variance that a site leaves: the cavity is then told from the posterior to 4 digits
-# More rows of the work space: posterior means, sites, skewness, cavities.
-MU, _TAU, _NU, _SKEW, CENTRE, WIDTH = range(N_VECTORS, N_VECTORS + 6)
 _NO_CHANCE = -5e5  # log probability of a cell, a thousand standard deviations from its limit
+_LARGE, _SMALL = 1e100, 1e-100  # between them a product takes one factor more
+FAR = 1e6  # standard deviations: what is hidden is not expected further away for a seen value that is
+FARTHEST = 1e120  # standard deviations: squares of sums of such numbers are numbers
+
+# Rows of the work spaces of a row of d cells, one of numbers and one of columns: every array that a kernel is given
+# takes time to compile. Seen values; means of hidden cells; a column; 1/scale; limits, and signs that make them upper;
+# posterior means, sites, skewness, cavities.
+U, MEAN, _C, SCALE, LIMIT, TURN, MU, _TAU, _NU, _SKEW, CENTRE, WIDTH, _N_VECTORS = range(13)
+SEEN, ORDER = range(2)  # the columns that are seen, and those that are hidden
+
+Index = NDArray[np.int64]
+
+
+@helper
+def workspaces(d: int) -> tuple[FloatArray, Index, FloatArray]:
+    """Room for a row of d cells: vectors, columns, and two matrices, V and the posterior covariance."""
+    return np.empty((_N_VECTORS, d)), np.empty((2, d), dtype=np.int64), np.empty((2, d, d))
+
+
+# No views of rows inside: each costs about as much as the arithmetic on a row of a narrow table.
+@helper
+def hide(
+    values: Any,
+    beyond: Any,
+    row: int,
+    bias: FloatArray,
+    precision: FloatArray,
+    widest: float,
+    work: FloatArray,
+    index: Index,
+    v: FloatArray,
+) -> tuple[int, int, int, float]:
+    """Hidden cells of a row given its seen ones: (seen, cut off, hidden, log density of the seen + log det R / 2).
+
+    Those that are missing come after those that are cut off; LIMIT and TURN are in that order, y_k turn_k <= limit_k.
+    Leaves -V below the diagonal of ``v``, and the mean. ``widest``: what no eigenvalue of R is above; infinity where
+    that is not known. 1/scale is in the work space.
+    """
+    d = values.shape[1]
+    n_seen = cut = missing = 0
+    for j in range(d):
+        x, mark = (values[row, j] - bias[j]) * work[SCALE, j], beyond[row, j]
+        if abs(x) > FARTHEST:
+            x = FARTHEST if x > 0.0 else -FARTHEST
+        if mark != 0:
+            index[ORDER, cut] = j
+            work[TURN, cut] = -mark
+            work[LIMIT, cut] = -mark * x
+            cut += 1
+        elif x == x:
+            index[SEEN, n_seen] = j
+            work[U, n_seen] = x
+            n_seen += 1
+        else:
+            missing += 1
+            index[ORDER, d - missing] = j  # those that are cut off end before
+    for k in range(missing):
+        index[ORDER, cut + k] = index[ORDER, d - missing + k]
+        work[TURN, cut + k] = 1.0
+    square = least = farthest = 0.0
+    for i in range(n_seen):
+        at, u = index[SEEN, i], work[U, i]
+        total = 0.0
+        for j in range(i):
+            total += work[U, j] * precision[at, index[SEEN, j]]
+        square += u * (2.0 * total + u * precision[at, at])
+        least += u * u
+        farthest = max(farthest, abs(u))
+    explained, log_det = _sweep_hidden(n_seen, cut + missing, precision, work, index, v)
+    normal = -0.5 * (max(square - explained, least / widest) + n_seen * _LOG_2PI + log_det)
+    if farthest > FAR:
+        for i in range(n_seen):
+            work[U, i] = min(max(work[U, i], -FAR), FAR)
+        _sweep_hidden(n_seen, cut + missing, precision, work, index, v)
+    return n_seen, cut, cut + missing, normal
+
+
+@contracted_helper
+def _sweep_hidden(
+    n_seen: int, hidden: int, precision: FloatArray, work: FloatArray, index: Index, v: FloatArray
+) -> tuple[float, float]:
+    """From Q: -V of the hidden cells in ``v`` (lower triangle) and their mean, given the seen ones.
+
+    Returns g_h' V g_h and log det Q_hh.
+    """
+    for i in range(hidden):
+        at = index[ORDER, i]
+        for j in range(i + 1):
+            v[i, j] = precision[at, index[ORDER, j]]
+        total = 0.0
+        for k in range(n_seen):
+            total += work[U, k] * precision[at, index[SEEN, k]]
+        work[MEAN, i] = -total
+    quadratic = log_det = 0.0
+    pivots = 1.0  # one logarithm of many
+    for k in range(hidden):
+        pivot = v[k, k]
+        inverse = 1.0 / pivot
+        pivots *= pivot
+        if pivots > _LARGE or pivots < _SMALL:
+            log_det += math.log(pivots)
+            pivots = 1.0
+        for j in range(k):
+            work[_C, j] = v[k, j]
+        for i in range(k + 1, hidden):
+            work[_C, i] = v[i, k]
+        mean = work[MEAN, k] * inverse
+        quadratic += mean * mean * pivot
+        for i in range(hidden):
+            if i == k:
+                continue
+            work[MEAN, i] -= work[_C, i] * mean
+            factor = work[_C, i] * inverse
+            for j in range(i + 1):
+                v[i, j] -= factor * work[_C, j]
+        work[MEAN, k] = mean
+        for j in range(k):
+            v[k, j] = work[_C, j] * inverse
+        for i in range(k + 1, hidden):
+            v[i, k] = work[_C, i] * inverse
+        v[k, k] = -inverse
+    return quadratic, log_det + math.log(pivots)
 
 
 @helper
@@ -82,6 +201,30 @@ def _cavity(k: int, work: FloatArray, v: FloatArray, s: FloatArray) -> tuple[flo
     left = inverse - work[_TAU, k]
     w = 1.0 / left if left * prior > 1.0 else prior
     return variance, w, (work[MU, k] * inverse - work[_NU, k]) * w
+
+
+@contracted_helper
+def _sweep_once(cut: int, last: int, work: FloatArray, s: FloatArray) -> float:
+    """The cheap mode: take the first ``cut`` of ``last`` cells in turn, from the prior N(MU, S), S below its diagonal.
+
+    Cells that have had their turn are left behind. The sum of their log probabilities.
+    """
+    total = 0.0
+    for k in range(cut):
+        variance = max(s[k, k], _SMALLEST_VARIANCE)
+        deviation = math.sqrt(variance)
+        a = (work[LIMIT, k] - work[MU, k]) / deviation
+        log_probability, hazard = log_probability_and_hazard(a)
+        total += log_probability
+        shift, shrink = hazard / deviation, cut_share(a, hazard) / variance
+        for i in range(k + 1, last):
+            work[_C, i] = s[i, k]
+        for i in range(k + 1, last):
+            work[MU, i] -= work[_C, i] * shift
+            factor = work[_C, i] * shrink
+            for j in range(k + 1, i + 1):
+                s[i, j] -= factor * work[_C, j]
+    return total
 
 
 @contracted_helper
@@ -110,12 +253,12 @@ def _propagate(cut: int, work: FloatArray, v: FloatArray, s: FloatArray) -> floa
             work[_TAU, k] += more
             work[_NU, k] += push
             for i in range(cut):
-                work[C, i] = s[i, k]
+                work[_C, i] = s[i, k]
             for i in range(cut):
-                work[MU, i] += gain * work[C, i]
-                lead = factor * work[C, i]
+                work[MU, i] += gain * work[_C, i]
+                lead = factor * work[_C, i]
                 for j in range(cut):
-                    s[i, j] -= lead * work[C, j]
+                    s[i, j] -= lead * work[_C, j]
         if moved < _STILL:
             break
     total = -0.5 * log_det
@@ -126,8 +269,9 @@ def _propagate(cut: int, work: FloatArray, v: FloatArray, s: FloatArray) -> floa
 
 @helper
 def _log_probability(cut: int, sites: float, work: FloatArray, v: FloatArray, s: FloatArray) -> tuple[float, float]:
-    """The log probability of the module's text, and its last line; leaves the cavities."""
-    total, correction = sites, 0.0
+    """The log probability of the module's text, and its last line; leaves the cavities. Infinite where these, or the
+    posterior, are no numbers."""
+    total, correction, sizes = sites, 0.0, 0.0
     for k in range(cut):
         variance, w, centre = _cavity(k, work, v, s)
         alpha = (work[LIMIT, k] - centre) / math.sqrt(w)
@@ -138,10 +282,11 @@ def _log_probability(cut: int, sites: float, work: FloatArray, v: FloatArray, s:
         work[_SKEW, k] = cut_skewness(alpha, hazard, left) / (variance * math.sqrt(variance))
         work[CENTRE, k] = centre
         work[WIDTH, k] = w
+        sizes += abs(work[MU, k]) + abs(s[k, k]) + abs(centre) + abs(w)
         for j in range(k):
             covariance = s[j, k]
             correction += work[_SKEW, j] * work[_SKEW, k] * covariance * covariance * covariance / 6.0
-    return total, correction
+    return (total, correction) if sizes < math.inf else (math.inf, 0.0)
 
 
 @helper
@@ -158,27 +303,6 @@ def _one_by_one(cut: int, work: FloatArray, v: FloatArray, s: FloatArray) -> flo
             s[k, j] = s[j, k] = 0.0
         s[k, k] = w * left
     return total
-
-
-@helper
-def _least_likely(cut: int, work: FloatArray, v: FloatArray) -> float:
-    """The least log probability of one of the cells: all together are not more likely."""
-    lowest = math.inf
-    for k in range(cut):
-        lowest = min(lowest, work[LIMIT, k] / math.sqrt(max(-v[k, k], _SMALLEST_VARIANCE)))
-    return float(log_probability_and_hazard(lowest)[0])
-
-
-@helper
-def _all_numbers(cut: int, work: FloatArray, s: FloatArray) -> bool:
-    """Whether posterior and cavities are numbers."""
-    for k in range(cut):
-        total = abs(work[MU, k]) + abs(work[CENTRE, k]) + abs(work[WIDTH, k])
-        for j in range(cut):
-            total += abs(s[k, j])
-        if not total < math.inf:
-            return False
-    return True
 
 
 @helper
@@ -211,22 +335,22 @@ def _carry_on(cut: int, hidden: int, work: FloatArray, v: FloatArray, s: FloatAr
     With B = V_mc V_cc^-1: mu_m = m_m + B mu_c, S_mc = B S_cc, S_mm = V_mm + B (S_cc - V_cc) B'. ``v`` holds -V below
     its diagonal.
     """
-    for j in range(cut):  # V_cc = L L': L' above the diagonal of v, and L^-1 V_cm; 1/L_jj in C
+    for j in range(cut):  # V_cc = L L': L' above the diagonal of v, and L^-1 V_cm; 1/L_jj in _C
         for i in range(j, hidden):
             total = -v[i, j]
             for k in range(j):
                 total -= v[k, i] * v[k, j]
             if i > j:
-                v[j, i] = total * work[C, j]
+                v[j, i] = total * work[_C, j]
             else:
-                work[C, j] = 1.0 / math.sqrt(total) if total > 0.0 else 0.0
+                work[_C, j] = 1.0 / math.sqrt(total) if total > 0.0 else 0.0
     for back in range(cut):  # B' = L'^-1 L^-1 V_cm: v[k, i] = B_ik
         k = cut - 1 - back
         for i in range(cut, hidden):
             total = v[k, i]
             for j in range(k + 1, cut):
                 total -= v[k, j] * v[j, i]
-            v[k, i] = total * work[C, k]
+            v[k, i] = total * work[_C, k]
     for i in range(cut, hidden):
         mean = work[MEAN, i]
         for k in range(cut):
@@ -238,42 +362,50 @@ def _carry_on(cut: int, hidden: int, work: FloatArray, v: FloatArray, s: FloatAr
                 total += v[k, i] * s[k, j]
             s[i, j] = s[j, i] = total
         for k in range(cut):  # B (S_cc - V_cc), a row of it
-            work[C, k] = s[i, k] + v[i, k]
+            work[_C, k] = s[i, k] + v[i, k]
         for j in range(cut, i + 1):
             total = -v[i, j]
             for k in range(cut):
-                total += work[C, k] * v[k, j]
+                total += work[_C, k] * v[k, j]
             s[i, j] = s[j, i] = total
 
 
 @helper
-def settle(cut: int, hidden: int, work: FloatArray, v: FloatArray, s: FloatArray) -> tuple[float, float]:
-    """From N(m, V) (-V below the diagonal of ``v``) to the posterior of the hidden cells.
+def settle(
+    cut: int, hidden: int, converged: bool, work: FloatArray, v: FloatArray, s: FloatArray
+) -> tuple[float, float]:
+    """From N(m, V) (-V below the diagonal of ``v``) to the posterior of the hidden cells; cheap: only its density.
 
     Returns the log probability of the cut, whose derivatives have these moments, and what corrects it. Leaves the
     mean in MU and the covariance in ``s``, the cavities (in units of y, not turned) in CENTRE and WIDTH. What it was
     given is turned, so that all cells ask "at most", and LIMIT counts from m.
     """
-    turn(cut, hidden, work, v)
-    for i in range(cut):
+    lowest = math.inf
+    for i in range(hidden):
         for j in range(i + 1):
+            v[i, j] *= work[TURN, i] * work[TURN, j]
             s[i, j] = s[j, i] = -v[i, j]
+        work[MEAN, i] *= work[TURN, i]
         work[MU, i] = 0.0
-        work[LIMIT, i] -= work[MEAN, i]
+        if i < cut:
+            work[LIMIT, i] -= work[MEAN, i]
+            lowest = min(lowest, work[LIMIT, i] / math.sqrt(max(-v[i, i], _SMALLEST_VARIANCE)))
+    if not converged:
+        return _sweep_once(cut, cut, work, s), 0.0
     log_probability = correction = 0.0
     if cut == 1:
         log_probability = _one_by_one(cut, work, v, s)
     elif cut > 1:
         sites = _propagate(cut, work, v, s)
         log_probability, correction = _log_probability(cut, sites, work, v, s)
-        if cut == 2:
+        least = log_probability_and_hazard(lowest)[0]  # all together are not more likely than the least likely
+        if not abs(log_probability + correction) < math.inf:
+            log_probability, correction = _one_by_one(cut, work, v, s), 0.0
+        elif cut == 2:
             exact = _exact_pair(work, v, s)
             if exact <= 0.0:
                 log_probability, correction = exact, 0.0
-        least = _least_likely(cut, work, v)
-        if not (_all_numbers(cut, work, s) and abs(log_probability + correction) < math.inf):
-            log_probability, correction = _one_by_one(cut, work, v, s), 0.0
-        elif least < _NO_CHANCE:
+        if least < _NO_CHANCE:
             log_probability, correction = min(log_probability, least), 0.0
     if hidden > cut:
         _carry_on(cut, hidden, work, v, s)
@@ -287,12 +419,6 @@ def settle(cut: int, hidden: int, work: FloatArray, v: FloatArray, s: FloatArray
     return log_probability, correction
 
 
-@helper
-def workspaces(d: int) -> tuple[FloatArray, Index, FloatArray]:
-    """Room for a row of d cells: vectors, columns, and two matrices, V and the posterior covariance."""
-    return np.empty((WIDTH + 1, d)), np.empty((N_INDICES, d), dtype=np.int64), np.empty((2, d, d))
-
-
 @kernel
 def hidden_rows(
     values: Any,
@@ -300,6 +426,7 @@ def hidden_rows(
     bias: FloatArray,
     scale: FloatArray,
     precision: FloatArray,
+    converged: bool,
     log_density: FloatArray,
     moments: FloatArray,
     spread: FloatArray,
@@ -308,7 +435,7 @@ def hidden_rows(
 
     ``moments`` (4 x n x d, or 4 x 0 x d where they are not wanted): posterior mean and variance; mean and variance of
     the normal that, cut off at the cell's limit, is its marginal. Seen cells have their value and 0. ``spread`` (d x d,
-    or 0 x 0) is added to by the posterior covariances.
+    or 0 x 0) is added to by the posterior covariances. Only the converged mode has moments.
     """
     n, d = values.shape
     work, index, squares = workspaces(d)
@@ -317,7 +444,7 @@ def hidden_rows(
         work[SCALE, j] = 1.0 / scale[j]
     for row in range(n):
         n_seen, cut, hidden, normal = hide(values, beyond, row, bias, precision, 2.0 * max(d, 1), work, index, v)
-        probability, correction = settle(cut, hidden, work, v, s)
+        probability, correction = settle(cut, hidden, converged, work, v, s)
         log_density[row] = normal + probability + correction
         if moments.shape[1] == 0:
             continue
@@ -333,3 +460,90 @@ def hidden_rows(
             moments[3, row, at] = work[WIDTH, i] if i < cut else max(s[i, i], 0.0)
             for j in range(hidden if len(spread) > 0 else 0):
                 spread[at, index[ORDER, j]] += s[i, j]
+
+
+@kernel
+def cell_residuals(
+    values: Any, beyond: Any, bias: FloatArray, scale: FloatArray, precision: FloatArray, out: FloatArray
+) -> None:
+    """``out[i, j]``: how far cell j lies from what the row's other cells predict, in standard deviations.
+
+    For a cell that is "at most" a limit: the limit's distance, which says how unlikely so low a value was; NaN for a
+    missing one. Hidden cells are swept once a row; then each cell in turn is the last that the cheap mode comes to.
+    Values beyond ``FAR`` count as that far away.
+    """
+    n, d = values.shape
+    work, index, squares = workspaces(d)
+    v, s, mean, limit, w = squares[0], squares[1], np.empty(d), np.empty(d), np.empty(d)
+    for j in range(d):
+        work[SCALE, j] = 1.0 / scale[j]
+    for row in range(n):
+        n_seen, cut, hidden, _ = hide(values, beyond, row, bias, precision, np.inf, work, index, v)
+        for i in range(hidden):
+            mean[i], limit[i] = work[MEAN, i], work[LIMIT, i]
+        for i in range(cut, hidden):
+            out[row, index[ORDER, i]] = np.nan
+        for cell in range(n_seen + cut):
+            at = cell - n_seen
+            if at < 0:
+                last, value, column = cut, work[U, cell], index[SEEN, cell]
+                _hide_seen(cell, cut, hidden, n_seen, index, precision, mean, limit, w, work, v, s)
+            else:
+                last, value, column = cut - 1, limit[at], index[ORDER, at]
+                for i in range(cut):  # with this cell at the end
+                    a = at if i == last else i + (i >= at)
+                    work[MU, i], work[LIMIT, i] = mean[a], limit[a]
+                    for j in range(i + 1):
+                        b = at if j == last else j + (j >= at)
+                        s[i, j] = -v[max(a, b), min(a, b)]
+            _sweep_once(last, last + 1, work, s)
+            out[row, column] = (value - work[MU, last]) / math.sqrt(max(s[last, last], _SMALLEST_VARIANCE))
+
+
+@helper
+def _hide_seen(
+    cell: int,
+    cut: int,
+    hidden: int,
+    n_seen: int,
+    index: Index,
+    precision: FloatArray,
+    mean: FloatArray,
+    limit: FloatArray,
+    w: FloatArray,
+    work: FloatArray,
+    v: FloatArray,
+    s: FloatArray,
+) -> None:
+    """Covariance and mean of the cut-off cells and, last, of a seen cell k that is hidden with them.
+
+    With q = Q_hk, w = V q, s = Q_kk - q'w, and g_k over the other seen cells,
+
+        m_k = -(g_k + q'm + u_k q'w)/s      m_h + w (u_k - m_k)      V_hh + w w'/s      V_hk = -w/s      V_kk = 1/s.
+    """
+    k = index[SEEN, cell]
+    total = 0.0
+    for i in range(n_seen):
+        if i != cell:
+            total += work[U, i] * precision[k, index[SEEN, i]]
+    qw = 0.0
+    for i in range(hidden):
+        dot = 0.0
+        for j in range(i + 1):
+            dot -= v[i, j] * precision[k, index[ORDER, j]]
+        for j in range(i + 1, hidden):
+            dot -= v[j, i] * precision[k, index[ORDER, j]]
+        w[i] = dot
+        q = precision[k, index[ORDER, i]]
+        qw += q * dot
+        total += q * mean[i]
+    variance = 1.0 / (precision[k, k] - qw)
+    work[MU, cut] = -(total + work[U, cell] * qw) * variance
+    surprise = work[U, cell] - work[MU, cut]
+    for i in range(cut):
+        work[MU, i], work[LIMIT, i] = mean[i] + w[i] * surprise, limit[i]
+        factor = w[i] * variance
+        s[cut, i] = -factor
+        for j in range(i + 1):
+            s[i, j] = factor * w[j] - v[i, j]
+    s[cut, cut] = variance

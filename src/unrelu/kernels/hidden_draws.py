@@ -48,10 +48,9 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray
 from unrelu.kernels.compiling import helper, kernel
-from unrelu.kernels.hidden_cells import MU, settle, workspaces
+from unrelu.kernels.hidden_cells import LIMIT, MEAN, MU, ORDER, SCALE, TURN, hide, settle, workspaces
 from unrelu.kernels.normal import cut_share, log_probability_and_hazard
 from unrelu.kernels.random_numbers import Stream, normal, normal_below, seed_stream, uniform
-from unrelu.kernels.row_density import LIMIT, MEAN, ORDER, SCALE, TURN, hide
 
 _MUCH, _LITTLE = 1e-2, 1e-9  # shares of a cell's variance: its own given other cells; less is taken for rounding
 _SLACK = 1e-9  # standard deviations that a cell without pivot may lie above its limit, before it is put there
@@ -441,7 +440,7 @@ def draw_rows(
                 out[row, draw, j] = values[row, j]
         if hidden == 0:
             continue
-        settle(cut, hidden, cells, v, s)
+        settle(cut, hidden, True, cells, v, s)
         covariance, drawn = np.empty((hidden, hidden)), np.empty((n_draws, hidden))
         for i in range(hidden):
             start[i] = cells[MU, i] * cells[TURN, i]

@@ -1,7 +1,7 @@
 """The one density of rows under y ~ N(bias, covariance), cells cut off or missing; and what it says of the cells.
 
-It has two modes. The converged one is what users see: expectation propagation (:mod:`unrelu.kernels.hidden_cells`),
-within .002 a cut-off cell. The cheap one is a single sweep (:mod:`unrelu.kernels.row_density`), for rounds of EM.
+It has two modes (:mod:`unrelu.kernels.hidden_cells`). The converged one is what users see: expectation propagation,
+within .002 a cut-off cell. The cheap one is its first sweep, for rounds of EM.
 Where correlations are known as factors and noise both are far cheaper (:mod:`unrelu.kernels.factor_density`).
 """
 
@@ -19,8 +19,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from unrelu.contracts import BoolArray, FloatArray, Marks
 from unrelu.errors import SingularCovarianceWarning
 from unrelu.kernels.factor_density import factor_log_densities
-from unrelu.kernels.hidden_cells import hidden_rows
-from unrelu.kernels.row_density import cell_residuals, swept_log_densities
+from unrelu.kernels.hidden_cells import cell_residuals, hidden_rows
 from unrelu.passes.engine import available_cores, map_in_threads
 from unrelu.passes.tiles import seen_above
 from unrelu.posterior.cells import Model, Values, marks_of
@@ -129,10 +128,8 @@ class Density:
                 noise = 1.0 - np.sum(loadings * loadings, axis=1) + RIDGE
                 factor_log_densities(*given, loadings, noise, converged, out[rows])
             else:
-                if converged:
-                    hidden_rows(*given, self.inverse[0], out[rows], np.empty((4, 0, given[0].shape[1])), _NO_SPREAD)
-                else:
-                    swept_log_densities(*given, self.inverse[0], out[rows])
+                no_moments = np.empty((4, 0, given[0].shape[1]))
+                hidden_rows(*given, self.inverse[0], converged, out[rows], no_moments, _NO_SPREAD)
                 out[rows] -= 0.5 * self.inverse[1]
             out[rows] -= np.where((marks == 0) & ~np.isnan(x), self.log_scale, 0.0).sum(axis=1)
             if not self.varying.all():
@@ -158,7 +155,7 @@ class Density:
         def fill(rows: slice) -> None:
             given = self.part(values[rows], beyond[rows])
             found = np.empty((4, *given[0].shape))
-            hidden_rows(*given, self.inverse[0], np.empty(len(given[0])), found, _NO_SPREAD)
+            hidden_rows(*given, self.inverse[0], True, np.empty(len(given[0])), found, _NO_SPREAD)
             found[1::2] = np.sqrt(found[1::2])
             found *= self.scale[at]
             found[0::2] += self.bias[at]
@@ -171,7 +168,7 @@ class Density:
         """Posterior mean (d) and covariance (d x d) of the cells of one row (1 x d)."""
         at, d = self.varying, int(self.varying.sum())
         moments, spread = np.empty((4, 1, d)), np.zeros((d, d))
-        hidden_rows(*self.part(values, beyond), self.inverse[0], np.empty(1), moments, spread)
+        hidden_rows(*self.part(values, beyond), self.inverse[0], True, np.empty(1), moments, spread)
         mean, covariance = self.bias.copy(), np.zeros((len(at), len(at)))
         mean[at] += self.scale[at] * moments[0, 0]
         covariance[np.ix_(at, at)] = spread * np.outer(self.scale[at], self.scale[at])

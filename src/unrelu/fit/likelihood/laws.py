@@ -24,7 +24,8 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
 from unrelu.contracts import FloatArray, Marks
-from unrelu.kernels.likelihood_scores import covariance_scores, factor_scores
+from unrelu.kernels.factor_density import factor_scores
+from unrelu.kernels.likelihood_scores import covariance_scores
 
 
 @dataclass(frozen=True, eq=False)
