@@ -238,10 +238,10 @@ def test_values_above_the_floor_are_no_rounding_of_it():
         (np.where(y > 1.2512, y, np.nan), 1.25),
         (np.where(y > 1.251, y.round(3), np.nan), 1.25),
     ):
-        found = floors_of_data(table, np.array([floor]))
-        np.testing.assert_array_equal(found.floor, floor)
-        assert not found.typed.any()
-    assert floors_of_data(np.maximum(y, 1.2512), np.array([1.25])).floor == 1.2512
+        found, typed = floors_of_data(table, np.array([floor]))
+        np.testing.assert_array_equal(found, floor)
+        assert not typed.any()
+    assert floors_of_data(np.maximum(y, 1.2512), np.array([1.25]))[0] == 1.2512
 
 
 @pytest.fixture

@@ -335,11 +335,10 @@ def _find_limits(limits: Limits, stated: CellLimits, samples: Samples, watch: Wa
         "ceiling": {column: limit for column, limit in stated.ceiling if limits.ceiling[column] == np.inf},
     }
     if limits.floor_from_data.any() or limits.ceiling_from_data.any():
-        from unrelu.passes.columns import ExtremesQuestion
+        from unrelu.passes.columns import extremes
 
-        seen = engine_for(samples, watch, "Looking for floors").collect(samples, ExtremesQuestion())
-        low = np.where(seen.smallest_count > 1.0, seen.smallest, -np.inf)
-        high = np.where(seen.largest_count > 1.0, seen.largest, np.inf)
+        seen = engine_for(samples, watch, "Looking for floors").collect(samples, extremes)
+        low, high = np.where(seen.counts > 1.0, seen.ends, [[-np.inf], [np.inf]])
         found["floor"] |= {j: float(low[j]) for j in np.flatnonzero(limits.floor_from_data).tolist()}
         found["ceiling"] |= {j: float(high[j]) for j in np.flatnonzero(limits.ceiling_from_data).tolist()}
     for name, level in levels.items():
@@ -366,8 +365,8 @@ def _take_data_limits(levels: dict[str, FloatArray], samples: Samples) -> None:
 
     values = first_values(samples.blocks(), samples.n_features)
     for name, sign in (("floor", 1.0), ("ceiling", -1.0)):
-        data = floors_of_data(values if sign > 0.0 else -values, sign * levels[name])
-        before, level = levels[name].copy(), sign * data.floor
-        warn_of_digits(name, before, level, data.typed, samples.feature_names)
+        floors, typed = floors_of_data(values if sign > 0.0 else -values, sign * levels[name])
+        before, level = levels[name].copy(), sign * floors
+        warn_of_digits(name, before, level, typed, samples.feature_names)
         changed = level != before
         levels[name][changed] = level[changed]

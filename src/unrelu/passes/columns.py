@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from copy import copy
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import reduce
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import Block, BoolArray, FloatArray
-from unrelu.kernels.row_block import EMPTY, LARGEST, add_powers, count_values
+from unrelu.kernels.row_block import EMPTY, LARGEST, count_values
 from unrelu.passes.engine import map_in_threads
 from unrelu.passes.tiles import as_stored, tiles, without_absent
 
@@ -74,52 +73,42 @@ class ColumnShapes:
         sums = np.stack([np.where(shift == 0.0, self.sums[p], moved[p]) * (self.unit / unit) ** p for p in range(4)])
         return replace(self, origin=origin, unit=unit, sums=sums)
 
+    @classmethod
+    def begun(cls, values: NDArray[np.floating[Any]], floor: FloatArray, origin: FloatArray) -> Self:
+        """Without any rows yet, about this origin; ``values``, of the first rows, tell the unit and are compared."""
+        seen = (values > floor) & (np.abs(values) <= np.float64(LARGEST))
+        size = np.max(np.where(seen, np.abs(values - origin), 0.0), axis=0).astype(np.float64)
+        # That of the deviations from the origin, a power of 2: any does, as it only keeps cubes in range.
+        unit = np.exp2(np.round(np.log2(np.where(size > 0.0, size, 1.0))))
+        nothing = np.zeros((4, len(origin)))
+        ends = np.full((2, len(origin)), [[np.inf], [-np.inf]])
+        return cls(nothing[0], origin, unit, nothing, ends, nothing[:2], *ties(values[:LOOKED_AT], floor))
+
+    def with_rows(self, tile: Block, floor: FloatArray) -> Self:
+        """With the rows of a tile added, as far as they are looked at."""
+        rows = window(tile.first_row, len(tile.values))
+        x = tile.values[rows].astype(np.float64)
+        if len(x) == 0:
+            return self
+        weights = np.ones(len(x)) if tile.weights is None else tile.weights[rows]
+        seen, below = (x > floor) & (x <= LARGEST), x <= floor
+        w = np.where(seen, weights[:, None], 0.0)
+        t = (np.where(seen, x, self.origin) - self.origin) / self.unit
+        power, sums = w, [w.sum(axis=0)]
+        for _ in range(3):
+            power = power * t
+            sums.append(power.sum(axis=0))
+        found = np.stack([np.where(seen, x, np.inf).min(axis=0), np.where(seen, x, -np.inf).max(axis=0)])
+        at_ends = np.stack([(w * (x == end)).sum(axis=0) for end in found])
+        ends, end_weights = _joined_ends(self.ends, self.end_weights, found, at_ends)
+        observed = self.observed + sums[0] + weights @ below
+        return replace(self, observed=observed, sums=self.sums + np.stack(sums), ends=ends, end_weights=end_weights)
+
     def scaled(self, factor: float) -> Self:
         """The record with every weight multiplied."""
         return replace(
             self, observed=factor * self.observed, sums=factor * self.sums, end_weights=factor * self.end_weights
         )
-
-
-class ShapeSums:
-    """Running sums of a block, tile by tile, about one origin."""
-
-    def __init__(self, tile: Block, floor: FloatArray, origin: FloatArray) -> None:
-        """From the block's first tile, whose values are also compared with each other."""
-        d = len(origin)
-        self._floor, self._origin, self._sums = floor, origin, np.zeros((5, d))
-        seen = (tile.values > floor) & (np.abs(tile.values) <= np.float64(LARGEST))
-        size = np.max(np.where(seen, np.abs(tile.values - origin), 0.0), axis=0).astype(np.float64)
-        # That of the deviations from the origin, a power of 2: any does, as it only keeps cubes in range.
-        self._unit = np.exp2(np.round(np.log2(np.where(size > 0.0, size, 1.0))))
-        self._ends, self._weights = np.full((2, d), [[np.inf], [-np.inf]]), np.zeros((2, d))
-        self._ties = ties(tile.values[:LOOKED_AT], floor)
-
-    def again(self) -> Self:
-        """The same without sums, for other rows of the block."""
-        other = copy(self)
-        other._sums, other._weights = np.zeros_like(self._sums), np.zeros_like(self._weights)
-        other._ends = np.full_like(self._ends, [[np.inf], [-np.inf]])
-        return other
-
-    def join(self, other: Self) -> None:
-        """Add the sums of other rows of the block."""
-        self._sums += other._sums
-        self._ends, self._weights = _joined_ends(self._ends, self._weights, other._ends, other._weights)
-
-    def add(self, tile: Block) -> None:
-        rows = window(tile.first_row, len(tile.values))
-        values = tile.values[rows]
-        if len(values) == 0:
-            return
-        weights = np.ones(len(values)) if tile.weights is None else tile.weights[rows]
-        found = np.empty((4, values.shape[1]))
-        add_powers(values, self._floor, self._origin, self._unit, weights, self._sums, found)
-        self._ends, self._weights = _joined_ends(self._ends, self._weights, found[::2], found[1::2])
-
-    def record(self) -> ColumnShapes:
-        place = self._origin, self._unit
-        return ColumnShapes(self._sums[4], *place, self._sums[:4], self._ends, self._weights, *self._ties)
 
 
 def _joined_ends(
@@ -130,11 +119,7 @@ def _joined_ends(
 
 
 def ties(values: NDArray[Any], floor: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(values above the floor, how many of them are different, the least distance between two of these), per column.
-
-    >>> ties(np.array([[0.0], [1.0], [1.0], [3.0]]), np.zeros(1))
-    (array([3.]), array([2.]), array([2.]))
-    """
+    """(values above the floor, how many of them are different, the least distance between two of these), per column."""
     ordered = np.sort(np.where(values > floor, values, np.inf).astype(np.float64), axis=0)
     compared = np.count_nonzero(ordered < np.inf, axis=0)
     with np.errstate(invalid="ignore"):  # inf - inf, beyond the last value
@@ -166,49 +151,32 @@ _SHARE, _ALONE = 0.005, 3.0  # of the values that are at a floor, and how many t
 
 @dataclass(frozen=True, eq=False)
 class Extremes:
-    """Per column; inf, -inf and 0 of a column without values. Infinite cells are left out."""
+    """Per column ``ends`` (2 x d), the smallest and the largest value, and how often these occur.
 
-    smallest: FloatArray
-    smallest_count: FloatArray
-    largest: FloatArray
-    largest_count: FloatArray
-
-    def merge(self, other: Self) -> Self:
-        low, high = np.minimum(self.smallest, other.smallest), np.maximum(self.largest, other.largest)
-        return type(self)(
-            low,
-            (self.smallest == low) * self.smallest_count + (other.smallest == low) * other.smallest_count,
-            high,
-            (self.largest == high) * self.largest_count + (other.largest == high) * other.largest_count,
-        )
-
-
-@dataclass(frozen=True)
-class ExtremesQuestion:
-    """Ask a block for its :class:`Extremes`.
-
-    >>> found = ExtremesQuestion()(Block(np.array([[0.25], [0.25], [3.0], [np.nan]])))
-    >>> found.smallest, found.smallest_count, found.largest, found.largest_count
-    (array([0.25]), array([2.]), array([3.]), array([1.]))
+    Of a column without values inf, -inf and 0. Infinite cells are left out.
     """
 
-    def __call__(self, block: Block) -> Extremes:
-        parts = []
-        for tile in tiles(block):
-            seen = np.isfinite(tile.values)
-            low = np.where(seen, tile.values, np.inf).min(axis=0).astype(np.float64)
-            high = np.where(seen, tile.values, -np.inf).max(axis=0).astype(np.float64)
-            at_low, at_high = (1.0 * np.count_nonzero(tile.values == end, axis=0) for end in (low, high))
-            parts.append(Extremes(low, at_low, high, at_high))
-        return reduce(Extremes.merge, parts)
+    ends: FloatArray
+    counts: FloatArray
+
+    def merge(self, other: Self) -> Self:
+        return type(self)(*_joined_ends(self.ends, self.counts, other.ends, other.counts))
 
 
-@dataclass(frozen=True, eq=False)
-class DataFloors:
-    """Floors as the data have them; ``typed`` where another one was given, with a few digits of the same number."""
+def extremes(block: Block) -> Extremes:
+    """A question: the :class:`Extremes` of a block.
 
-    floor: FloatArray
-    typed: BoolArray
+    >>> found = extremes(Block(np.array([[0.25], [0.25], [3.0], [np.nan]])))
+    >>> found.ends.ravel(), found.counts.ravel()
+    (array([0.25, 3.  ]), array([2., 1.]))
+    """
+    parts = []
+    for tile in tiles(block):
+        seen = np.isfinite(tile.values)
+        low, high = np.where(seen, tile.values, np.inf).min(axis=0), np.where(seen, tile.values, -np.inf).max(axis=0)
+        ends = np.stack([low, high]).astype(np.float64)
+        parts.append(Extremes(ends, np.stack([1.0 * np.count_nonzero(tile.values == end, axis=0) for end in ends])))
+    return reduce(Extremes.merge, parts)
 
 
 def first_values(blocks: Iterable[Block], n_features: int) -> NDArray[np.floating[Any]]:
@@ -224,22 +192,26 @@ def first_values(blocks: Iterable[Block], n_features: int) -> NDArray[np.floatin
     return held[0] if len(held) == 1 else np.concatenate(held)
 
 
-def floors_of_data(values: NDArray[np.floating[Any]], floor: FloatArray, fewest: int = 2) -> DataFloors:
+def floors_of_data(
+    values: NDArray[np.floating[Any]], floor: FloatArray, fewest: int = 2
+) -> tuple[FloatArray, BoolArray]:
     """The floors of the columns of ``values``, where a given one is that of the data but for rounding.
+
+    Also which of them were typed: given with a few digits of the number in the data.
 
     The smallest value of a column takes the place of the floor if it repeats (occurs ``fewest`` times) and is the same
     but for the rounding of a computation, or rounds to the floor as that was typed, with three digits or more, and
     repeats as no value just above it does. A floor of 0 is exact.
 
     >>> values = np.maximum(np.random.default_rng(0).normal(size=(500, 1)), np.log(0.5))
-    >>> found = floors_of_data(values, np.array([-0.6931]))
-    >>> found.floor == np.log(0.5), found.typed
+    >>> found, typed = floors_of_data(values, np.array([-0.6931]))
+    >>> found == np.log(0.5), typed
     (array([ True]), array([ True]))
     """
     new, typed = floor.copy(), np.zeros(len(floor), dtype=bool)
     finite = np.isfinite(floor) & (floor != 0.0)
     if not (finite.any() and len(values)):
-        return DataFloors(new, typed)
+        return new, typed
     smallest = np.fmin.reduce(values, axis=0).astype(np.float64)
     near = _is_near(smallest, floor, as_stored(floor, values)) & finite
     noise = _noise(values)
@@ -253,27 +225,18 @@ def floors_of_data(values: NDArray[np.floating[Any]], floor: FloatArray, fewest:
             continue
         _, figures, exponent = Decimal(repr(float(floor[j]))).normalize().as_tuple()
         assert isinstance(exponent, int), "a floor is finite"
-        digits, unit = (
-            len(figures),
-            float(Decimal(1).scaleb(exponent)),
-        )  # -0.6931: 4, of 0.0001 each
+        digits, unit = len(figures), float(Decimal(1).scaleb(exponent))  # -0.6931: 4, of 0.0001 each
         above = np.count_nonzero(column <= low + unit) - count
         often = count >= max(2.0, _SHARE * np.count_nonzero(~np.isnan(column)), _ALONE * above)
         if often and digits >= _FEWEST_DIGITS and gap <= unit * (1.0 if digits >= _TRUNCATED else 0.5) * (1.0 + _NOISE):
             new[j], typed[j] = low, True
-    return DataFloors(new, typed)
+    return new, typed
 
 
 def cell_floors_of_data(values: NDArray[np.floating[Any]], floor: FloatArray) -> tuple[FloatArray, list[Typed]]:
     """The same of cells with floors of their own (n x d; ``values`` are of the first rows), and which were typed.
 
     Cells of a column that have one floor are judged as a column is that has it.
-
-    >>> floor = np.tile([[0.25], [0.6931]], (250, 1))
-    >>> values = np.maximum(np.random.default_rng(0).normal(size=(500, 1)), np.tile([[0.25], [np.log(2.0)]], (250, 1)))
-    >>> new, typed = cell_floors_of_data(values, floor)
-    >>> np.unique(new) == [0.25, np.log(2.0)], typed
-    (array([ True,  True]), [(0, 0.6931, 0.6931471805599453)])
     """
     new, typed = floor.copy(), []
     for j in range(floor.shape[1]):
@@ -288,9 +251,9 @@ def cell_floors_of_data(values: NDArray[np.floating[Any]], floor: FloatArray) ->
         same = near & (np.abs(smallest - levels) <= _noise(values) * np.abs(smallest))
         taken, groups = np.where(same, smallest, levels), np.split(column[rows], starts[1:])
         for k in np.flatnonzero(near & ~same).tolist():
-            found = floors_of_data(groups[k][:, None], levels[k : k + 1])
-            if found.typed[0]:
-                taken[k] = found.floor[0]
+            found, was_typed = floors_of_data(groups[k][:, None], levels[k : k + 1])
+            if was_typed[0]:
+                taken[k] = found[0]
                 typed.append((j, float(levels[k]), float(taken[k])))
         place = np.minimum(np.searchsorted(levels, floor[:, j]), len(levels) - 1)
         new[:, j] = np.where(levels[place] == floor[:, j], taken[place], floor[:, j])
@@ -311,7 +274,7 @@ def _is_near(smallest: FloatArray, floor: FloatArray, stored: FloatArray) -> Boo
 
 # --- distributions --------------------------------------------------------------------------------
 # Records merge exactly: which values are told apart depends on the set of all values alone
-# (kernels/value_counts.py), so that any split of the rows gives the same record. A long table may be looked at in a
+# (kernels/row_block.py), so that any split of the rows gives the same record. A long table may be looked at in a
 # part of its rows, which are chosen by their place in it; its smallest and largest values are always those of all.
 
 MOST_KEYS = 2048
@@ -393,12 +356,7 @@ def _merged(mine: tuple[ColumnMargin, ...], theirs: tuple[ColumnMargin, ...]) ->
 
 @dataclass(frozen=True)
 class MarginsQuestion:
-    """Ask a block for its :class:`Margins`, those of a part of the rows where ``in_part``.
-
-    >>> found = MarginsQuestion()(Block(np.array([[0.0], [2.5], [0.0], [np.nan]]))).columns[0]
-    >>> found.runs[0], found.weights, found.whole
-    (array([0. , 2.5]), array([2., 1.]), False)
-    """
+    """Ask a block for its :class:`Margins`, those of a part of the rows where ``in_part``."""
 
     in_part: bool = False
 
@@ -419,28 +377,28 @@ def _margins(
 ) -> list[tuple[ColumnMargin, ColumnMargin, ColumnMargin, tuple[float, float]]]:
     """Of some neighbouring columns, with the sum and sum of squares of their cells' weights."""
     n, stop = len(block.values), min(start + _COLUMNS, block.values.shape[1])
-    tallies = [[_Tally() for _ in range(3)] for _ in range(start, stop)]
+    counts = [[_Counts() for _ in range(3)] for _ in range(start, stop)]
     for first in range(0, n, _ROWS):
         rows = slice(first, first + _ROWS)
         values = np.ascontiguousarray(block.values[rows, start:stop].T, dtype=np.float64) + 0.0  # no -0.0
         weights = np.ones(values.shape[1]) if block.weights is None else block.weights[rows]
         some = None if kept is None else kept[rows]
-        for j, (column, kinds) in enumerate(zip(values, tallies, strict=True)):
+        for j, (column, kinds) in enumerate(zip(values, counts, strict=True)):
             if block.beyond is None:
                 kinds[0].add(column, weights, some)
                 continue
             marks = block.beyond[rows, start + j]
-            for tally, mark in zip(kinds, (0, -1, 1), strict=True):
-                tally.add(column, weights * (marks == mark), some)
+            for kind, mark in zip(kinds, (0, -1, 1), strict=True):
+                kind.add(column, weights * (marks == mark), some)
     found = []
-    for kinds in tallies:
-        seen, at_most, at_least = (tally.margin() for tally in kinds)
-        sums = sum(tally.weight for tally in kinds), sum(tally.squared_weight for tally in kinds)
+    for kinds in counts:
+        seen, at_most, at_least = (kind.margin() for kind in kinds)
+        sums = sum(kind.weight for kind in kinds), sum(kind.squared_weight for kind in kinds)
         found.append((seen, at_most, at_least, sums))
     return found
 
 
-class _Tally:
+class _Counts:
     """A column's running counts."""
 
     def __init__(self) -> None:

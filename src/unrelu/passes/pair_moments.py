@@ -27,8 +27,8 @@ from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.columns import ColumnShapes
 from unrelu.passes.engine import joined_in_threads, one_blas_thread
-from unrelu.passes.pair_sums import Frame, PairSums, SparseSums, runs, sparse_runs, tile_height
-from unrelu.passes.rows import SparseBlock
+from unrelu.passes.pair_sums import Frame, PairSums, SparseSums, dense_rows, runs, sparse_runs, tile_height
+from unrelu.passes.rows import SparseBlock, rows_in
 from unrelu.passes.tiles import Screening, row_keys, tiles
 
 _BYTES_A_PAIR = 300  # while two records merge, where cells are missing; 145 where none is
@@ -90,7 +90,7 @@ class PairMoments:
             masked_square=sums.powers[1],
             observed=observed,
             screening=sums.screening,
-            shapes=None if sums.shapes is None else sums.shapes.record(),
+            shapes=sums.shapes,
         )
 
     @property
@@ -156,17 +156,16 @@ class PairMoments:
 
     def scaled(self, factor: float) -> Self:
         """The record with every weight multiplied."""
-        o = self.observed
-        if o is not None:
-            o = ObservedMoments(
-                factor * o.count, factor**2 * o.squared_weight, factor * o.above, factor * o.total, factor * o.square
-            )
+        observed = self.observed
+        if observed is not None:
+            scaled = {name: factor * each for name, each in vars(observed).items()}
+            observed = ObservedMoments(**(scaled | {"squared_weight": factor**2 * observed.squared_weight}))
         return replace(
             self,
             weight=factor * self.weight,
             squared_weight=factor**2 * self.squared_weight,
             **{name: factor * getattr(self, name) for name in _SUMS},
-            observed=o,
+            observed=observed,
             shapes=None if self.shapes is None else self.shapes.scaled(factor),
         )
 
@@ -293,34 +292,21 @@ class PairMomentsQuestion:
 
     def __call__(self, block: Block) -> PairMoments:
         floor, lowest = np.array(self.floor), np.array(self.lowest)
+        n, d = rows_in(block), len(floor)
+        height = tile_height(d)
         with one_blas_thread():
-            if isinstance(block, SparseBlock) and block.matrix is not None and SparseSums.can_add(block, floor, lowest):
-                return self._of_sparse(block)
-            n, d = block.values.shape
-            height = tile_height(d)
-            frame = Frame(next(tiles(block, height)), floor, lowest, self.shapes)
+            if isinstance(block, SparseBlock) and SparseSums.can_add(block, floor, lowest):
+                frame = Frame(dense_rows(block, slice(0, height)), floor, lowest, self.shapes)
+                parts = sparse_runs(block)
+                sums: PairSums = joined_in_threads(frame.sparse_sums, parts, PairSums.join)
+            else:
+                frame = Frame(next(tiles(block, height)), floor, lowest, self.shapes)
 
-            def summed(rows: slice) -> PairSums:
-                return frame.summed(lambda: tiles(block, height, rows))
+                def summed(rows: slice) -> PairSums:
+                    return frame.summed(lambda: tiles(block, height, rows))
 
-            sums = joined_in_threads(summed, runs(n, d), PairSums.join).finished()
-            return PairMoments.of_sums(floor, n, frame, sums)
-
-    def _of_sparse(self, block: SparseBlock) -> PairMoments:
-        n, d = block.matrix.shape
-        first = slice(0, tile_height(d))
-        weights = None if block.weights is None else block.weights[first]
-        rows = Block(block.matrix[first].toarray().astype(np.float64), block.first_row, weights)
-        floor = np.array(self.floor)
-        frame = Frame(rows, floor, np.array(self.lowest), self.shapes)
-
-        def summed(part: SparseBlock) -> SparseSums:
-            sums = SparseSums(frame)
-            sums.add(part)
-            return sums
-
-        sums = joined_in_threads(summed, sparse_runs(block), SparseSums.join).finished()
-        return PairMoments.of_sums(floor, n, frame, sums)
+                sums = joined_in_threads(summed, runs(n, d), PairSums.join)
+            return PairMoments.of_sums(floor, n, frame, sums.finished())
 
 
 def _put(into: dict[str, Any], arrays: Mapping[str, Any], columns: Columns, d: int, axes: int) -> None:
@@ -374,7 +360,7 @@ class GroupedMoments:
     @cached_property
     def whole(self) -> PairMoments:
         """The record of all rows."""
-        return _joined(self.parts)
+        return reduce(PairMoments.merge, self.parts)
 
     def left_out(self) -> Iterator[PairMoments]:
         """For every group in turn the record of all others; at most a few of them are in memory at once."""
@@ -395,9 +381,8 @@ class GroupedMoments:
         """With labels dealt to groups."""
         if isinstance(self.labels[0], int):
             return self
-        numbers = [_group_of(str(label), self.n_groups) for label in self.labels]
-        empty = replace(self, labels=(), parts=())
-        return empty._grown(zip(numbers, self.parts, strict=True))
+        numbers = _groups_of_labels(tuple(map(str, self.labels)), self.n_groups).tolist()
+        return replace(self, labels=(), parts=())._grown(zip(numbers, self.parts, strict=True))
 
     def _grown(self, more: Any) -> Self:
         parts = dict(zip(self.labels, self.parts, strict=True))
@@ -437,22 +422,19 @@ class GroupedMomentsQuestion:
         record = GroupedMoments((), (), block.groups is not None, self.n_groups)
         run = min(_RUN_CELLS // block.values.shape[1], _RUN_ROWS)
         for start in range(0, len(index), run):
-            record = record._grown(self._parts(block, index[start : start + run], labels, start))
+            some = index[start : start + run]
+            short = some.astype(np.int16) if len(labels) < 2**15 else some  # sorted by radix
+            order = start + np.argsort(short, kind="stable")
+            ends = np.cumsum(np.bincount(some, minlength=len(labels)))
+            found = []
+            for group in np.unique(some).tolist():
+                rows = order[ends[group - 1] if group else 0 : ends[group]]  # gathered side by side
+                weights = None if block.weights is None else block.weights[rows]
+                part = self.question(Block(block.values[rows], weights=weights))
+                part = replace(part, screening=part.screening.numbered(block.first_row + rows))
+                found.append((labels[group], part))
+            record = record._grown(found)
         return record
-
-    def _parts(
-        self, block: Block, index: Index, labels: Sequence[str | int], start: int
-    ) -> Iterator[tuple[str | int, PairMoments]]:
-        """The records of the groups in one run of rows, each from rows gathered side by side."""
-        short = index.astype(np.int16) if len(labels) < 2**15 else index  # sorted by radix
-        order = start + np.argsort(short, kind="stable")
-        sizes = np.bincount(index, minlength=len(labels))
-        ends = np.cumsum(sizes)
-        for group in np.flatnonzero(sizes).tolist():
-            rows = order[ends[group] - sizes[group] : ends[group]]
-            weights = None if block.weights is None else block.weights[rows]
-            part = self.question(Block(block.values[rows], weights=weights))
-            yield labels[group], replace(part, screening=part.screening.numbered(block.first_row + rows))
 
 
 @dataclass(frozen=True)
@@ -464,13 +446,8 @@ class AllButGroup:
 
     def of(self, block: Block) -> BoolArray:
         """Which rows of the block these are."""
-        if isinstance(self.label, str):
-            assert block.groups is not None, "rows that come with labels keep them"
-            labels = block.groups.labels
-            return np.asarray(block.groups.index != (labels.index(self.label) if self.label in labels else -1))
-        if block.groups is None:
-            return np.asarray(_groups_of(block, self.n_groups)[0] != self.label)
-        return np.asarray(_groups_of_labels(block.groups.labels, self.n_groups)[block.groups.index] != self.label)
+        index, labels = _groups_of(block, self.n_groups, dealt=not isinstance(self.label, str))
+        return np.asarray(index != (labels.index(self.label) if self.label in labels else -1))
 
 
 def whole_of(record: PairMoments | GroupedMoments) -> PairMoments:
@@ -487,31 +464,25 @@ def most_apart(n_features: int) -> int:
     return min(max(_MOST_CELLS // (4 * n_features**2), GROUPS), _MOST_APART)
 
 
-def _groups_of(block: Block, n_groups: int, rows_before: int = 0) -> tuple[Index, Sequence[str | int]]:
-    """The group of every row, as a position in a list of labels."""
+def _groups_of(
+    block: Block, n_groups: int, rows_before: int = 0, dealt: bool = False
+) -> tuple[Index, Sequence[str | int]]:
+    """The group of every row, as a position in a list of labels; those of many labels, or if asked for, are dealt."""
     if block.groups is None:
         first = rows_before + block.first_row
         keys = row_keys(0, np.arange(first, first + len(block.values)))
         return (keys % np.uint64(n_groups)).astype(np.int64), range(n_groups)
     index, labels = block.groups.index, block.groups.labels
     present = np.flatnonzero(np.bincount(index, minlength=len(labels)))
-    if len(present) <= most_apart(block.values.shape[1]):
+    if len(present) <= most_apart(block.values.shape[1]) and not dealt:
         return index, labels
     return _groups_of_labels(labels, n_groups)[index], range(n_groups)
 
 
 @lru_cache(maxsize=4)
 def _groups_of_labels(labels: tuple[str, ...], n_groups: int) -> NDArray[np.int64]:
-    return np.array([_group_of(label, n_groups) for label in labels], dtype=np.int64)
-
-
-def _group_of(label: str, n_groups: int) -> int:
-    digest = blake2b(label.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "big") % n_groups
-
-
-def _joined(parts: Sequence[PairMoments]) -> PairMoments:
-    return reduce(PairMoments.merge, parts)
+    digests = (blake2b(label.encode("utf-8", "surrogatepass"), digest_size=8).digest() for label in labels)
+    return np.array([int.from_bytes(digest, "big") % n_groups for digest in digests], dtype=np.int64)
 
 
 def _left_out(parts: Sequence[PairMoments], others: tuple[PairMoments, ...]) -> Iterator[PairMoments]:
@@ -520,5 +491,5 @@ def _left_out(parts: Sequence[PairMoments], others: tuple[PairMoments, ...]) -> 
         yield from others
         return
     first, second = parts[: len(parts) // 2], parts[len(parts) // 2 :]
-    yield from _left_out(first, (_joined((*others, *second)),))
-    yield from _left_out(second, (_joined((*others, *first)),))
+    yield from _left_out(first, (reduce(PairMoments.merge, (*others, *second)),))
+    yield from _left_out(second, (reduce(PairMoments.merge, (*others, *first)),))

@@ -27,7 +27,7 @@ from unrelu.kernels.row_block import (
     out_of_place,
     pack_rows,
 )
-from unrelu.passes.columns import ShapeSums, window
+from unrelu.passes.columns import ColumnShapes, window
 from unrelu.passes.engine import map_in_threads
 from unrelu.passes.rows import SparseBlock
 from unrelu.passes.tiles import Screening, least_allowed, seen_above, survey
@@ -69,8 +69,6 @@ def runs(n: int, d: int) -> list[slice]:
 class Frame:
     """What the tiles of a block share, from the first of them: levels, an origin near the bulk of each column."""
 
-    shapes: ShapeSums | None = None
-
     def __init__(self, tile: Block, floor: FloatArray, lowest: FloatArray, shapes: bool) -> None:
         kind = tile.values.dtype
         self.floor, self.lowest = seen_above(floor, tile.values), least_allowed(lowest, tile.values)
@@ -82,11 +80,13 @@ class Frame:
         # Any origin near the bulk of the data does: it only has to keep the sums from cancelling.
         self.origin = _mean_above(values, self.floor, weights).astype(kind).astype(np.float64)
         self.short = kind == np.float32 and weights is None
+        self.shapes: ColumnShapes | None = None
         if self.short:  # where the first rows can be summed so
             first = PairSums(self, np.float32)
             first.add(Block(values))
             self.short = first.fits()
-        self.shapes = ShapeSums(Block(values), self.floor, self.origin) if shapes else None
+        if shapes:
+            self.shapes = ColumnShapes.begun(values, self.floor, self.origin)
 
     def summed(self, tiles: Callable[[], Iterator[Block]]) -> PairSums:
         """The sums of tiles, in single precision if it holds them."""
@@ -96,6 +96,12 @@ class Frame:
                 sums.add(tile)
             if sums.fits():
                 break
+        return sums
+
+    def sparse_sums(self, block: SparseBlock) -> SparseSums:
+        """The sums of a sparse block."""
+        sums = SparseSums(self)
+        sums.add(block)
         return sums
 
 
@@ -118,7 +124,7 @@ class PairSums:
         self.observed: tuple[FloatArray, FloatArray, FloatArray] | None = None
         clean = np.zeros(d, dtype=np.int64)
         self.screening = Screening(clean, clean - 1, frame.lowest, clean, clean - 1)
-        self.shapes = None if frame.shapes is None else frame.shapes.again()
+        self.shapes = frame.shapes
 
     def add(self, tile: Block) -> None:
         frame, weights = self._frame, tile.weights
@@ -146,7 +152,7 @@ class PairSums:
         if self.observed is not None:
             self._add_observed(tile, stack, words)
         if self.shapes is not None:
-            self.shapes.add(tile)
+            self.shapes = self.shapes.with_rows(tile, frame.floor)
 
     def join(self, other: Self) -> None:
         """Add the sums of other tiles of the same frame."""
@@ -159,7 +165,7 @@ class PairSums:
         self.squared_weight += other.squared_weight
         self.screening = self.screening.merge(other.screening)
         if self.shapes is not None and other.shapes is not None:
-            self.shapes.join(other.shapes)
+            self.shapes = self.shapes.merge(other.shapes)
 
     def finished(self) -> Self:
         """With what lies below the diagonal; no tile can be added any more."""
@@ -238,6 +244,8 @@ class SparseSums(PairSums):
     @staticmethod
     def can_add(block: SparseBlock, floor: FloatArray, lowest: FloatArray) -> bool:
         """Whether cells that are not stored are floored ones, and nothing is out of place or missing."""
+        if block.matrix is None:
+            return False
         stored = block.matrix.data
         in_place = np.all((stored >= lowest[block.matrix.indices]) & (stored <= LARGEST))
         present = block.weights is None or block.weights.all()
@@ -257,7 +265,7 @@ class SparseSums(PairSums):
             looked_at = window(tile.first_row + start, min(FIRST_ROWS, n - start))
             at = slice(start + looked_at.start, start + looked_at.stop)
             if looked_at.start < looked_at.stop:
-                self.shapes.add(Block(rows[at].toarray().astype(np.float64), tile.first_row + at.start, weights[at]))
+                self.shapes = self.shapes.with_rows(dense_rows(tile, at), self._frame.floor)
 
     def join(self, other: Self) -> None:
         super().join(other)
@@ -311,7 +319,7 @@ class CellSums(PairSums):
         self.squared_weight += float(rows @ rows)
         if self.shapes is not None:
             seen = np.where(cells >= _BAD_CELL, tile.values, tile.values.dtype.type(np.nan))
-            self.shapes.add(Block(seen, tile.first_row, tile.weights))
+            self.shapes = self.shapes.with_rows(Block(seen, tile.first_row, tile.weights), frame.floor)
 
     def join(self, other: Self) -> None:
         super().join(other)
@@ -330,6 +338,12 @@ class CellSums(PairSums):
         for matrix, column in on_diagonal:
             matrix[at, at] = column
         return self
+
+
+def dense_rows(block: SparseBlock, rows: slice) -> Block:
+    """Some neighbouring rows of a sparse block."""
+    weights = None if block.weights is None else block.weights[rows]
+    return Block(block.matrix[rows].toarray().astype(np.float64), block.first_row + rows.start, weights)
 
 
 def sparse_runs(block: SparseBlock) -> list[SparseBlock]:

@@ -130,10 +130,11 @@ def _limits_of_data(
     """The limits of columns, those of the rows where they are the same but for rounding: logs taken by hand."""
     if not len(x):
         return low, high
-    floors, ceilings = floors_of_data(x, low[0], fewest=1), floors_of_data(-x, -high[0], fewest=1)
-    warn_of_digits("floor", low[0], floors.floor, floors.typed, names)
-    warn_of_digits("ceiling", high[0], -ceilings.floor, ceilings.typed, names)
-    return np.broadcast_to(floors.floor, low.shape), np.broadcast_to(-ceilings.floor, high.shape)
+    floors, typed_floors = floors_of_data(x, low[0], fewest=1)
+    ceilings, typed_ceilings = floors_of_data(-x, -high[0], fewest=1)
+    warn_of_digits("floor", low[0], floors, typed_floors, names)
+    warn_of_digits("ceiling", high[0], -ceilings, typed_ceilings, names)
+    return np.broadcast_to(floors, low.shape), np.broadcast_to(-ceilings, high.shape)
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from unrelu.contracts import Block, FloatArray, RowParameters, Samples
 from unrelu.estimators import RectifiedGaussianLearner
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Table
-from unrelu.passes.columns import ShapeSums
+from unrelu.passes.columns import ColumnShapes
 from unrelu.passes.engine import engine_for
 from unrelu.passes.tiles import SubsampleQuestion, seen_above
 from unrelu.report.model import labels
@@ -182,10 +182,8 @@ def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int
     values = np.where(x <= above, np.minimum(values, floor), values)
     unknown = np.full((len(floor), 2, 3), np.nan)
     rows = RowParameters(law.bias, law.row_norms, floor, unknown[:, :, :2], unknown)
-    block = Block(values)
-    sums = ShapeSums(block, rows.floor, rows.bias)
-    sums.add(block)
-    test = skewness_of(sums.record(), rows)
+    shapes = ColumnShapes.begun(values, rows.floor, rows.bias).with_rows(Block(values), rows.floor)
+    test = skewness_of(shapes, rows)
     own = getattr(samples, "limits_by_cell", ())  # whose order statistics are not known
     ordered = [j for j in np.argsort(-np.abs(test.z), kind="stable").tolist() if j not in own]
     worst = [j for j in ordered[:most] if test.z[j] != 0.0]
