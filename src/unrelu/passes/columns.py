@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import reduce
@@ -74,15 +74,20 @@ class ColumnShapes:
         return replace(self, origin=origin, unit=unit, sums=sums)
 
     @classmethod
-    def begun(cls, values: NDArray[np.floating[Any]], floor: FloatArray, origin: FloatArray) -> Self:
-        """Without any rows yet, about this origin; ``values``, of the first rows, tell the unit and are compared."""
-        seen = (values > floor) & (np.abs(values) <= np.float64(LARGEST))
-        size = np.max(np.where(seen, np.abs(values - origin), 0.0), axis=0).astype(np.float64)
-        # That of the deviations from the origin, a power of 2: any does, as it only keeps cubes in range.
+    def begun(cls, origin: FloatArray, size: FloatArray, ties: Sequence[FloatArray]) -> Self:
+        """Without any rows yet. ``size``: the largest deviations from the origin, and ``ties``, in the first rows."""
+        # A power of 2: any does, as it only keeps cubes in range.
         unit = np.exp2(np.round(np.log2(np.where(size > 0.0, size, 1.0))))
         nothing = np.zeros((4, len(origin)))
         ends = np.full((2, len(origin)), [[np.inf], [-np.inf]])
-        return cls(nothing[0], origin, unit, nothing, ends, nothing[:2], *ties(values[:LOOKED_AT], floor))
+        return cls(nothing[0], origin, unit, nothing, ends, nothing[:2], *ties)
+
+    @classmethod
+    def of_first(cls, values: NDArray[np.floating[Any]], floor: FloatArray, origin: FloatArray) -> Self:
+        """Without any rows yet; the first of them tell the unit and are compared with each other."""
+        seen = (values > floor) & (np.abs(values) <= np.float64(LARGEST))
+        size = np.max(np.where(seen, np.abs(values - origin), 0.0), axis=0).astype(np.float64)
+        return cls.begun(origin, size, ties(values[:LOOKED_AT], floor))
 
     def with_rows(self, tile: Block, floor: FloatArray) -> Self:
         """With the rows of a tile added, as far as they are looked at."""

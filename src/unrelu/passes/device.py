@@ -278,7 +278,7 @@ class DeviceSums:
         self._observed: list[Any] = []  # O'O, its squared weights, then (P, T, T*T)'O; empty while nothing is missing
         self._n_rows, self._weight, self._squared_weight = 0, 0.0, 0.0
         self._screening: Screening | None = None
-        self._shapes: list[Any] = []
+        self._shapes: ColumnShapes | None = None
 
     def add(self, array: Any, first_row: int, weights: FloatArray | None) -> None:
         """Add rows; weights are the host's."""
@@ -342,11 +342,11 @@ class DeviceSums:
         origin = xp.where(total > 0.0, sums / xp.where(total > 0.0, total, xp.ones_like(total)), nothing)
         # As the table's own type holds it: differences from it are then exact.
         origin = place.double(xp.astype(origin, xp.float32)) if kind.dtype == np.float32 else origin
-        size = place.host(xp.max(place.double(seen) * xp.abs(x - origin), axis=0))
-        self._unit = np.exp2(np.round(np.log2(np.where(size > 0.0, size, 1.0))))
-        k = min(LOOKED_AT, n)
-        ties = _ties(xp, x[:k, ...], seen[:k, ...]) if self._question.shapes else ()
-        self._ties = [place.host(each) for each in ties]
+        if self._question.shapes:
+            size = place.host(xp.max(place.double(seen) * xp.abs(x - origin), axis=0))
+            few = slice(0, min(LOOKED_AT, n))
+            ties = [place.host(each) for each in _ties(xp, x[few, ...], seen[few, ...])]
+            self._shapes = ColumnShapes.begun(place.host(origin), size, ties)
         self._origin = origin  # last: what ran out of memory on the way is tried again
 
     def record(self) -> PairMoments:
@@ -356,11 +356,6 @@ class DeviceSums:
         if self._observed:
             both, squared_weight, above, total, square = (host(each) for each in self._observed)
             observed = ObservedMoments(both, squared_weight, above, total, square)
-        shapes = None
-        if self._shapes:
-            found = host(self._place.xp.stack(self._shapes))
-            ends, weights = found[[5, 7]], found[[6, 8]]
-            shapes = ColumnShapes(found[4], host(self._origin), self._unit, found[:4], ends, weights, *self._ties)
         return PairMoments(
             floor=np.array(self._question.floor),
             n_rows=self._n_rows,
@@ -373,7 +368,7 @@ class DeviceSums:
             masked_square=masked_square,
             observed=observed,
             screening=self._screening or self._clean(),
-            shapes=shapes,
+            shapes=self._shapes,
         )
 
     def _as_if_observed(self) -> list[Any]:
@@ -402,34 +397,27 @@ class DeviceSums:
         none = np.zeros(self.n_features, dtype=np.int64)
         return Screening(none, none - 1, self._least, none, none - 1)
 
-    def _shapes_of(self, x: Any, above: Any, first_row: int, weights: FloatArray | None) -> list[Any]:
-        """Sums of the rows that are looked at (:class:`unrelu.passes.columns.ShapeSums`), with those before.
-
-        Of w t^p, p = 0..3, of w, the smallest and the largest value above the floor, and their weights.
-        """
-        before = self._shapes
-        rows = window(first_row, int(x.shape[0]))
-        if not self._ties or (rows.start >= rows.stop and before):
+    def _shapes_of(self, x: Any, above: Any, first_row: int, weights: FloatArray | None) -> ColumnShapes | None:
+        """The shapes with the rows that are looked at added, as :meth:`ColumnShapes.with_rows` adds them."""
+        before, rows = self._shapes, window(first_row, int(x.shape[0]))
+        if before is None or rows.start >= rows.stop:
             return before
         place, xp = self._place, self._place.xp
         x, above = place.double(x[rows, ...]), above[rows, ...]
         w = xp.ones((int(x.shape[0]), 1), dtype=xp.float64, device=place.device)
         w = w if weights is None else place.array(weights[rows])[:, None]
         zero = xp.zeros_like(x)
-        t = xp.where(above, (x - self._origin) / place.array(self._unit), zero)
+        t = xp.where(above, (x - self._origin) / place.array(before.unit), zero)
         wp = xp.where(above, w, zero)
         observed = xp.where((x <= self._floor) | above, w, zero)
         sums = [xp.sum(each, axis=0) for each in (wp, wp * t, wp * t * t, wp * t * t * t, observed)]
-        for end, extreme, farther in ((np.inf, xp.min, xp.minimum), (-np.inf, xp.max, xp.maximum)):
+        for end, extreme in ((np.inf, xp.min), (-np.inf, xp.max)):
             here = extreme(xp.where(above, x, xp.full_like(x, end)), axis=0)
-            weight = xp.sum(xp.where(above & (x == here), w, zero), axis=0)
-            if before:
-                old, old_weight = before[len(sums)], before[len(sums) + 1]
-                both, none = farther(here, old), xp.zeros_like(weight)
-                weight = xp.where(here == both, weight, none) + xp.where(old == both, old_weight, none)
-                here = both
-            sums += [here, weight]
-        return [new + old for new, old in zip(sums[:5], before[:5], strict=True)] + sums[5:] if before else sums
+            sums += [here, xp.sum(xp.where(above & (x == here), w, zero), axis=0)]
+        found, nothing = place.host(xp.stack(sums)), np.zeros(self.n_features)
+        ends, end_weights = found[[5, 7]], found[[6, 8]]
+        place_of_sums, compared = (before.origin, before.unit), (nothing, nothing, nothing + np.inf)
+        return before.merge(ColumnShapes(found[4], *place_of_sums, found[:4], ends, end_weights, *compared))
 
 
 # --- algebra of wide matrices ---------------------------------------------------------------------

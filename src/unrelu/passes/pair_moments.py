@@ -298,7 +298,7 @@ class PairMomentsQuestion:
             if isinstance(block, SparseBlock) and SparseSums.can_add(block, floor, lowest):
                 frame = Frame(dense_rows(block, slice(0, height)), floor, lowest, self.shapes)
                 parts = sparse_runs(block)
-                sums: PairSums = joined_in_threads(frame.sparse_sums, parts, PairSums.join)
+                sums: PairSums = joined_in_threads(frame.sparse_sums, parts, SparseSums.join)
             else:
                 frame = Frame(next(tiles(block, height)), floor, lowest, self.shapes)
 

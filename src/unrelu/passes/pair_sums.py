@@ -86,7 +86,7 @@ class Frame:
             first.add(Block(values))
             self.short = first.fits()
         if shapes:
-            self.shapes = ColumnShapes.begun(values, self.floor, self.origin)
+            self.shapes = ColumnShapes.of_first(values, self.floor, self.origin)
 
     def summed(self, tiles: Callable[[], Iterator[Block]]) -> PairSums:
         """The sums of tiles, in single precision if it holds them."""

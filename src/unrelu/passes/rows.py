@@ -11,7 +11,7 @@ from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
@@ -122,12 +122,10 @@ class GivenRows(Rows):
 
     @property
     def n_rows(self) -> int | None:
-        known: int | None = self._given.n_rows
-        return known
+        return cast("int | None", self._given.n_rows)
 
     def blocks(self) -> Iterator[Block]:
-        blocks: Iterator[Block] = self._given.blocks()
-        return blocks
+        return cast("Iterator[Block]", self._given.blocks())
 
     def weighted(self, weights: Any) -> Samples:
         return (
@@ -184,12 +182,7 @@ class RowsOf(Rows):
 
 
 class SomeColumns(RowsOf):
-    """The rows of ``samples``, of the ``columns`` at these positions alone.
-
-    >>> rows = SomeColumns(ArraySamples([[1.0, 2.0, 3.0]], feature_names=["a", "b", "c"]), np.array([2, 0]))
-    >>> rows.feature_names, [block.values.tolist() for block in rows.blocks()]
-    (('c', 'a'), [[[3.0, 1.0]]])
-    """
+    """The rows of ``samples``, of the ``columns`` at these positions alone."""
 
     def __init__(self, samples: Samples, columns: NDArray[np.intp]) -> None:
         super().__init__(samples)
@@ -259,11 +252,19 @@ class ArraySamples(Rows):
         limits: CellLimits | None = None,
     ) -> None:
         self.limits = limits
-        self._values = _table(values)
-        self.n_features = int(self._values.shape[1])
+        self._values = table = np.asarray(values)  # also turns a memory map into a plain view of it
+        if table.ndim != 2:
+            raise InvalidDataError(f"Expected rows and columns (2 dimensions), got shape {table.shape}.")
+        if not holds_numbers(table.dtype):
+            raise InvalidDataError(f"Expected numbers, got an array of {table.dtype}.")
+        self.n_features = int(table.shape[1])
         self._weights = None if weights is None else one_per_row(weights, self.n_rows)
         if feature_names is not None:
-            self.feature_names = _one_per_column(feature_names, self.n_features)
+            self.feature_names = tuple(str(name) for name in feature_names)
+            if len(feature_names) != self.n_features:
+                raise InvalidParameterError(
+                    f"{len(feature_names)} feature names for {self.n_features} columns: give one name per column."
+                )
         self._block_rows = checked_block_rows(block_rows) or rows_per_block(self.n_rows, self.n_features)
 
     @property
@@ -289,33 +290,14 @@ def checked_block_rows(block_rows: int | None) -> int | None:
     return block_rows
 
 
-def _table(values: ArrayLike) -> NDArray[Any]:
-    table = np.asarray(values)  # also turns a memory map into a plain view of it
-    if table.ndim != 2:
-        raise InvalidDataError(f"Expected rows and columns (2 dimensions), got shape {table.shape}.")
-    if not holds_numbers(table.dtype):
-        raise InvalidDataError(f"Expected numbers, got an array of {table.dtype}.")
-    return table
-
-
 def one_per_row(weights: ArrayLike, n_rows: int) -> FloatArray:
-    """Weights as numbers, if there is one for every row.
-
-    >>> one_per_row([1, 2], 2)
-    array([1., 2.])
-    """
+    """Weights as numbers, if there is one for every row."""
     column = np.asarray(weights, dtype=np.float64)
     if column.shape != (n_rows,):
         raise InvalidParameterError(
             f"weights has shape {column.shape}, the table {n_rows} rows: give one weight per row."
         )
     return column
-
-
-def _one_per_column(names: Sequence[str], n_features: int) -> tuple[str, ...]:
-    if len(names) != n_features:
-        raise InvalidParameterError(f"{len(names)} feature names for {n_features} columns: give one name per column.")
-    return tuple(str(name) for name in names)
 
 
 # --- blocks ---------------------------------------------------------------------------------------
@@ -406,9 +388,6 @@ def regroup(pieces: Iterable[NDArray[Any]], rows: int) -> Iterator[NDArray[Any]]
     """Cut and join row pieces of any size into blocks of exactly ``rows`` rows (the last may be shorter).
 
     The blocks depend on the rows alone, not on how the files or their readers happen to cut them.
-
-    >>> [block.ravel().tolist() for block in regroup([np.ones((1, 1)), np.zeros((4, 1))], 2)]
-    [[1.0, 0.0], [0.0, 0.0], [0.0]]
     """
     held: list[NDArray[Any]] = []
     missing = rows
@@ -417,14 +396,10 @@ def regroup(pieces: Iterable[NDArray[Any]], rows: int) -> Iterator[NDArray[Any]]
         while len(piece) - start >= missing:
             held.append(piece[start : start + missing])
             start += missing
-            yield _joined(held)
+            yield held[0] if len(held) == 1 else np.concatenate(held)
             held, missing = [], rows
         if start < len(piece):
             held.append(piece[start:])
             missing -= len(piece) - start
     if held:
-        yield _joined(held)
-
-
-def _joined(pieces: list[NDArray[Any]]) -> NDArray[Any]:
-    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        yield held[0] if len(held) == 1 else np.concatenate(held)

@@ -32,9 +32,6 @@ def tiles(block: Block, height: int | None = None, of: slice | None = None) -> I
     """The block's rows (``of`` them) a tile at a time, in C order and writeable: what the kernels are compiled for.
 
     Rows of weight 0 are as good as absent: their values are shown as missing.
-
-    >>> [len(tile.values) for tile in tiles(Block(np.zeros((2500, 20))))]
-    [1024, 1024, 452]
     """
     n, d = block.values.shape
     if height is None:
@@ -52,31 +49,17 @@ def tiles(block: Block, height: int | None = None, of: slice | None = None) -> I
 
 
 def without_absent(values: NDArray[np.floating[Any]], weights: FloatArray | None) -> NDArray[np.floating[Any]]:
-    """Rows of weight 0 are as good as absent: their values are shown as missing.
-
-    >>> without_absent(np.array([[1.0], [2.0]]), np.array([0.0, 1.0]))
-    array([[nan],
-           [ 2.]])
-    """
+    """Rows of weight 0 are as good as absent: their values are shown as missing."""
     return values if weights is None or weights.all() else np.where(weights[:, None] > 0.0, values, np.nan)
 
 
 def as_stored(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
-    """Floors as the table's own float type holds them: 0.1 in a float32 table is not 0.1.
-
-    >>> as_stored(np.array([0.1]), np.array([[0.1]], dtype=np.float32)) == np.float32(0.1)
-    array([ True])
-    """
+    """Floors as the table's own float type holds them: 0.1 in a float32 table is not 0.1."""
     return levels.astype(values.dtype).astype(np.float64)
 
 
 def seen_above(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
-    """Values above this are above the level: a level, or a value, computed in another way may be off by rounding.
-
-    >>> values = np.array([[np.log(0.1)]])
-    >>> bool((values > seen_above(np.array([np.log10(0.1) / np.log10(np.e)]), values)).any())
-    False
-    """
+    """Values above this are above the level: a level, or a value, computed in another way may be off by rounding."""
     return as_stored(levels, values) + _roundings(levels, values)
 
 
@@ -123,10 +106,10 @@ class Screening:
     def check(self, assumptions: Assumptions, feature_names: Sequence[str] | None) -> None:
         """Raise InvalidDataError if any cell is infinite, too large to square, below its floor or above its ceiling."""
         if self.large_count.any():
+            amount, places = _amount_and_places(self.large_count, self.large_first_row, feature_names)
             raise InvalidDataError(
-                f"{_amount(self.large_count)} infinite or beyond {LARGEST:g}, in"
-                f" {_places(self.large_count, self.large_first_row, feature_names)}. Replace infinite values or mark"
-                " them as missing with NaN; divide a column of huge numbers by a constant.",
+                f"{amount} infinite or beyond {LARGEST:g}, in {places}. Replace infinite values or mark them as missing"
+                " with NaN; divide a column of huge numbers by a constant.",
                 rows=self.large_first_row[self.large_count > 0].tolist(),
             )
         mirrored = np.array(assumptions.mirrored or (False,) * len(self.below_count))
@@ -145,30 +128,25 @@ class Screening:
         levels = np.unique(-sign * np.array(assumptions.lowest)[columns])
         level = f"the {what} {levels[0]:g}" if len(levels) == 1 else f"their column's {what}"
         kind = "Negative values in data" if farthest < 0.0 and sign < 0.0 else f"Values {side} the {what}"
-        rows = self.below_first_row[columns].tolist()
+        amount, places = _amount_and_places(counts, self.below_first_row, names)
+        found = f"{kind}: {amount} {side} {level}"
         distance = np.abs(np.array(assumptions.lowest)[columns] - self.below_smallest[columns])
         if (distance <= _TYPED * np.abs(self.below_smallest[columns])).all():
-            raise InvalidDataError(
-                f"{kind}: {_amount(counts)} {side} {level} by no more than rounding, in"
-                f" {_places(counts, self.below_first_row, names)}. The {extreme} is {farthest!r}. Give the {what} as"
-                f" the table has it, or {what}={word!r}, or a floor_tolerance.",
-                rows=rows,
+            words = (
+                f"{found} by no more than rounding, in {places}. The {extreme} is {farthest!r}. Give the {what} as the"
+                f" table has it, or {what}={word!r}, or a floor_tolerance."
             )
-        raise InvalidDataError(
-            f"{kind}: {_amount(counts)} {side} {level}, in {_places(counts, self.below_first_row, names)}. The"
-            f" {extreme} is {farthest!r}. If these columns have another {what}, say which with {what}=, or take"
-            f" {what}={word!r}: each column's {extreme} value where it repeats. A column without a {what} has"
-            f" {what}=None. Otherwise correct these values or mark them as missing with NaN.",
-            rows=rows,
-        )
+        else:
+            words = (
+                f"{found}, in {places}. The {extreme} is {farthest!r}. If these columns have another {what}, say which"
+                f" with {what}=, or take {what}={word!r}: each column's {extreme} value where it repeats. A column"
+                f" without a {what} has {what}=None. Otherwise correct these values or mark them as missing with NaN."
+            )
+        raise InvalidDataError(words, rows=self.below_first_row[columns].tolist())
 
 
 def reachable(values: NDArray[Any]) -> NDArray[Any]:
-    """Huge numbers as large as can be squared: rows that are only judged may have them. Infinite ones stay.
-
-    >>> reachable(np.array([[-1e300, np.inf, 2.0]]))
-    array([[-1.e+140,      inf,  2.e+000]])
-    """
+    """Huge numbers as large as can be squared: rows that are only judged may have them. Infinite ones stay."""
     return np.where(np.isinf(values), values, np.clip(values, -LARGEST, LARGEST))
 
 
@@ -182,22 +160,17 @@ def survey(tile: Block, lowest: FloatArray) -> tuple[Screening, bool]:
     return Screening(counts[1], first[0], below, counts[2], first[1]), bool(counts[0].any())
 
 
-def _amount(counts: Counts) -> str:
+def _amount_and_places(counts: Counts, first_row: Counts, names: Sequence[str] | None) -> tuple[str, str]:
     total = int(counts.sum())
-    return f"{total:,} value is" if total == 1 else f"{total:,} values are"
-
-
-def _places(counts: Counts, first_row: Counts, feature_names: Sequence[str] | None) -> str:
-    return listed(
-        f"{column_label(int(j), feature_names)} ({counts[j]:,}, first in {row_label(int(first_row[j]))})"
+    places = (
+        f"{column_label(int(j), names)} ({counts[j]:,}, first in {row_label(int(first_row[j]))})"
         for j in np.flatnonzero(counts)
     )
+    return f"{total:,} value is" if total == 1 else f"{total:,} values are", listed(places)
 
 
 def _earlier(first: Counts, second: Counts) -> Counts:
-    none = np.iinfo(np.int64).max
-    found = np.minimum(np.where(first < 0, none, first), np.where(second < 0, none, second))
-    return np.where(found == none, -1, found)
+    return np.where((first < 0) | (second < 0), np.maximum(first, second), np.minimum(first, second))
 
 
 @dataclass(frozen=True)
@@ -208,8 +181,8 @@ class ScreeningQuestion:
 
     def __call__(self, block: Block) -> Screening:
         lowest = np.array(self.lowest)
-        first, *others = (survey(tile, least_allowed(lowest, tile.values))[0] for tile in tiles(block))
-        return reduce(Screening.merge, others, first)
+        found = (survey(tile, least_allowed(lowest, tile.values))[0] for tile in tiles(block))
+        return reduce(Screening.merge, found)
 
 
 # --- a random sample of the rows ------------------------------------------------------------------
@@ -279,12 +252,12 @@ class SubsampleQuestion:
         keys = row_keys(self.seed, rows)
         present = np.flatnonzero(weights > 0.0)
         chosen = present[smallest(keys[present], rows[present], self.size)]
-        above, observed = np.zeros(d, dtype=np.int64), np.zeros(d, dtype=np.int64)
+        above, observed, floor = np.zeros(d, dtype=np.int64), np.zeros(d, dtype=np.int64), np.array(self.floor)
         for tile in tiles(block):
-            above += np.count_nonzero(tile.values > seen_above(np.array(self.floor), tile.values), axis=0)
+            above += np.count_nonzero(tile.values > seen_above(floor, tile.values), axis=0)
             observed += np.count_nonzero(~np.isnan(tile.values), axis=0)
         # Cells that are at their floor but for rounding are put exactly there.
-        sampled, floor = np.array(block.values[chosen], order="C"), np.array(self.floor)
+        sampled = np.array(block.values[chosen], order="C")
         stored = as_stored(floor, sampled)
         near = (sampled > stored) & (sampled <= seen_above(floor, sampled))
         return Subsample(

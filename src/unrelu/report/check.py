@@ -182,7 +182,7 @@ def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int
     values = np.where(x <= above, np.minimum(values, floor), values)
     unknown = np.full((len(floor), 2, 3), np.nan)
     rows = RowParameters(law.bias, law.row_norms, floor, unknown[:, :, :2], unknown)
-    shapes = ColumnShapes.begun(values, rows.floor, rows.bias).with_rows(Block(values), rows.floor)
+    shapes = ColumnShapes.of_first(values, rows.floor, rows.bias).with_rows(Block(values), rows.floor)
     test = skewness_of(shapes, rows)
     own = getattr(samples, "limits_by_cell", ())  # whose order statistics are not known
     ordered = [j for j in np.argsort(-np.abs(test.z), kind="stable").tolist() if j not in own]
