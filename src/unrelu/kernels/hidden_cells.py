@@ -76,9 +76,9 @@ Index = NDArray[np.int64]
 
 
 @helper
-def workspaces(d: int) -> tuple[FloatArray, Index, FloatArray]:
+def workspaces(d: int) -> tuple[FloatArray, Index, FloatArray, FloatArray]:
     """Room for a row of d cells: vectors, columns, and two matrices, V and the posterior covariance."""
-    return np.empty((_N_VECTORS, d)), np.empty((2, d), dtype=np.int64), np.empty((2, d, d))
+    return np.empty((_N_VECTORS, d)), np.empty((2, d), dtype=np.int64), np.empty((d, d)), np.empty((d, d))
 
 
 # No views of rows inside: each costs about as much as the arithmetic on a row of a narrow table.
@@ -130,31 +130,32 @@ def hide(
         square += u * (2.0 * total + u * precision[at, at])
         least += u * u
         farthest = max(farthest, abs(u))
-    explained, log_det = _sweep_hidden(n_seen, cut + missing, precision, work, index, v)
-    normal = -0.5 * (max(square - explained, least / widest) + n_seen * _LOG_2PI + log_det)
-    if farthest > FAR:
+    hidden, normal = cut + missing, 0.0
+    for again in range(2):
+        for i in range(hidden):
+            at = index[ORDER, i]
+            for j in range(i + 1):
+                v[i, j] = precision[at, index[ORDER, j]]
+            total = 0.0
+            for k in range(n_seen):
+                total += work[U, k] * precision[at, index[SEEN, k]]
+            work[MEAN, i] = -total
+        explained, log_det = _sweep_hidden(hidden, work, v)
+        if again == 0:
+            normal = -0.5 * (max(square - explained, least / widest) + n_seen * _LOG_2PI + log_det)
+        if farthest <= FAR:
+            break
         for i in range(n_seen):
             work[U, i] = min(max(work[U, i], -FAR), FAR)
-        _sweep_hidden(n_seen, cut + missing, precision, work, index, v)
-    return n_seen, cut, cut + missing, normal
+    return n_seen, cut, hidden, normal
 
 
 @contracted_helper
-def _sweep_hidden(
-    n_seen: int, hidden: int, precision: FloatArray, work: FloatArray, index: Index, v: FloatArray
-) -> tuple[float, float]:
-    """From Q: -V of the hidden cells in ``v`` (lower triangle) and their mean, given the seen ones.
+def _sweep_hidden(hidden: int, work: FloatArray, v: FloatArray) -> tuple[float, float]:
+    """From Q_hh (lower triangle of ``v``) and -g_h in the place of the mean: leave -V and the mean.
 
     Returns g_h' V g_h and log det Q_hh.
     """
-    for i in range(hidden):
-        at = index[ORDER, i]
-        for j in range(i + 1):
-            v[i, j] = precision[at, index[ORDER, j]]
-        total = 0.0
-        for k in range(n_seen):
-            total += work[U, k] * precision[at, index[SEEN, k]]
-        work[MEAN, i] = -total
     quadratic = log_det = 0.0
     pivots = 1.0  # one logarithm of many
     for k in range(hidden):
@@ -438,8 +439,7 @@ def hidden_rows(
     or 0 x 0) is added to by the posterior covariances. Only the converged mode has moments.
     """
     n, d = values.shape
-    work, index, squares = workspaces(d)
-    v, s = squares[0], squares[1]
+    work, index, v, s = workspaces(d)
     for j in range(d):
         work[SCALE, j] = 1.0 / scale[j]
     for row in range(n):
@@ -473,8 +473,8 @@ def cell_residuals(
     Values beyond ``FAR`` count as that far away.
     """
     n, d = values.shape
-    work, index, squares = workspaces(d)
-    v, s, mean, limit, w = squares[0], squares[1], np.empty(d), np.empty(d), np.empty(d)
+    work, index, v, s = workspaces(d)
+    mean, limit, w = np.empty(d), np.empty(d), np.empty(d)
     for j in range(d):
         work[SCALE, j] = 1.0 / scale[j]
     for row in range(n):

@@ -293,16 +293,6 @@ def _factor(v: Any, gap: Any, root: Any, order: Index, left: Any, ahead: Any) ->
 
 
 @helper
-def _scale(tight: int, order: Index, root: Any, gap: Any, low: Any, base: Any) -> None:
-    """The pivots' limits as low z <= base."""
-    for j in range(tight):
-        own = root[order[j], j]
-        base[j] = gap[order[j]] / own
-        for i in range(j + 1):
-            low[j, i] = root[order[j], i] / own
-
-
-@helper
 def _all_below(cells: int, tight: int, v: Any, gap: Any, root: Any, z: Any) -> bool:
     """Whether the cells, those without pivot among them, keep their limits."""
     for k in range(cells):
@@ -345,17 +335,6 @@ def _walk(cells: int, tight: int, v: Any, gap: Any, root: Any, time: float, room
     return bool(bounce(cells, v, gap, time, rooms[0], velocity, rooms[2]))
 
 
-@helper
-def _begin(cells: int, tight: int, v: Any, gap: Any, root: Any, rooms: Any, z: Any, stream: Stream) -> float:
-    """Walk from z until that is forgotten. Returns the time of a trajectory: shorter, where walls are close."""
-    _mix(cells, tight, root, z, rooms[0])
-    time = 0.5 * math.pi
-    for _ in range(_BURN_IN):
-        if not _walk(cells, tight, v, gap, root, time, rooms, stream):
-            time *= 0.5
-    return time
-
-
 @kernel
 def draw_hidden(
     m: FloatArray,
@@ -379,7 +358,11 @@ def draw_hidden(
     for i in range(h):
         gap[i], nowhere[i] = limit[i] - m[i] if i < floored else math.inf, 0.0
     tight, rank = _factor(v, gap, root, order, rooms[0], rooms[1])
-    _scale(tight, order, root, gap, low, base)
+    for j in range(tight):  # the pivots' limits as low z <= base
+        own = root[order[j], j]
+        base[j] = gap[order[j]] / own
+        for i in range(j + 1):
+            low[j, i] = root[order[j], i] / own
     bound = tilt(tight, low, base, squares[2:], rooms, mu)
     walked, time = 0, 0.0
     for draw in range(len(out)):
@@ -395,7 +378,11 @@ def draw_hidden(
         if not kept:
             if walked == 0:  # from the last draw that was kept, if there is one
                 _unmix(tight, order, root, out[draw - 1] if draw > 0 else start, m, z)
-                time = _begin(floored, tight, v, gap, root, rooms, z, stream)
+                _mix(floored, tight, root, z, rooms[0])
+                time = 0.5 * math.pi
+                for _ in range(_BURN_IN):
+                    if not _walk(floored, tight, v, gap, root, time, rooms, stream):
+                        time *= 0.5  # shorter, where walls are close
             for _ in range(_THINNING):
                 _walk(floored, tight, v, gap, root, time, rooms, stream)
             _unmix(tight, order, root, rooms[0], nowhere, z)
@@ -427,8 +414,8 @@ def draw_rows(
     """
     n, d = values.shape
     n_draws = out.shape[1]
-    cells, index, squares = workspaces(d)
-    v, s, m, limit = squares[0], squares[1], cells[MEAN], cells[LIMIT]
+    cells, index, v, s = workspaces(d)
+    m, limit = cells[MEAN], cells[LIMIT]
     for j in range(d):
         cells[SCALE, j] = 1.0 / scale[j]
     work, stream, start = draw_workspace(d), np.empty(4, dtype=np.uint64), np.empty(d)

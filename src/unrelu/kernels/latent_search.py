@@ -22,6 +22,7 @@ import numpy as np
 from numba import njit
 
 from unrelu.contracts import FloatArray
+from unrelu.kernels.random_numbers import STEP, mixed
 
 CUT = 4.685
 _LAD_ROUNDS = 15
@@ -247,12 +248,8 @@ def least_deviations(
 @njit(cache=True, nogil=True)
 def _uniform(state: Any) -> float:
     """The next number in [0, 1) of SplitMix64 (Steele, Lea and Flood 2014)."""
-    state[0] += np.uint64(0x9E3779B97F4A7C15)
-    z = state[0]
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    z = z ^ (z >> np.uint64(31))
-    return float(z >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    state[0] += STEP
+    return float(mixed(state[0]) >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
 @njit(cache=True, nogil=True)

@@ -38,8 +38,8 @@ def covariance_scores(
     ``cavities`` (2 x n x d, or 2 x 0 x d where they are not wanted): mean and variance of a cut-off cell given the rest
     of its row; those of other cells are left as they are."""
     n, d = values.shape
-    work, index, squares = workspaces(d)
-    v, s, more = squares[0], squares[1], np.empty((_QC + d, d))
+    work, index, v, s = workspaces(d)
+    more = np.empty((_QC + d, d))
     for j in range(d):
         work[SCALE, j] = 1.0
     for row in range(n):

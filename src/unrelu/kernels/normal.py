@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from unrelu.kernels.compiling import kernel
+from unrelu.kernels.compiling import helper, kernel
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_2PI = math.sqrt(2.0 * math.pi)
@@ -34,13 +34,13 @@ _END_6, _END_12, _END_20 = 6, 18, 38
 _NODES, _WEIGHTS = (np.concatenate([rule[part] for rule in _RULES]) for part in range(2))
 
 
-@kernel
+@helper
 def density(x: float) -> float:
     """phi(x)."""
     return _INV_SQRT_2PI * math.exp(-0.5 * x * x)
 
 
-@kernel
+@helper
 def distribution(x: float) -> float:
     """Phi(x), accurate in the lower tail."""
     return 0.5 * math.erfc(-x * _SQRT_HALF)
@@ -58,13 +58,13 @@ def log_probability_and_hazard(a: float) -> tuple[float, float]:
     return -0.5 * (a * a + _LOG_2PI) - math.log(-a) + math.log(series), -a / series
 
 
-@kernel
+@helper
 def cut_share(a: float, hazard: float) -> float:
     """lambda (lambda + a): the share of its variance that a standard normal loses where it is cut off above a."""
     return hazard * (hazard + a) if a > _DEEPER else 1.0 - 1.0 / max(a, _DEEPEST) ** 2
 
 
-@kernel
+@helper
 def cut_normal(alpha: float) -> tuple[float, float, float]:
     """(log Phi, lambda, variance) of a standard normal below alpha; the variance without cancellation in the tail."""
     log_probability, hazard = log_probability_and_hazard(alpha)
@@ -72,7 +72,7 @@ def cut_normal(alpha: float) -> tuple[float, float, float]:
     return log_probability, hazard, max(left, 1e-14)
 
 
-@kernel
+@helper
 def _plackett_integral(h: float, k: float, r: float, first: int, last: int) -> float:
     """Integral of phi2(h, k; s) ds from 0 to r, with s = sin(t)."""
     half_square = 0.5 * (h * h + k * k)
@@ -85,7 +85,7 @@ def _plackett_integral(h: float, k: float, r: float, first: int, last: int) -> f
     return total * half_angle / _TWO_PI
 
 
-@kernel
+@helper
 def _integral_to_one(h: float, k: float, r: float) -> float:
     """Integral of phi2(h, k; s) ds from r to 1, for r close to 1 (k already reflected if r was negative)."""
     product = h * k

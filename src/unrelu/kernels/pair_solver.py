@@ -38,7 +38,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import erfc
 
-from unrelu.kernels.compiling import kernel
+from unrelu.kernels.compiling import helper, kernel
 from unrelu.kernels.normal import bivariate_density, density, distribution, upper_orthant
 
 # The twelve statistics of a pair: three of each coordinate alone, six of both. Exponents (p, q).
@@ -123,34 +123,24 @@ def moments_of_columns(a: np.ndarray) -> np.ndarray:
 
 
 @kernel
-def _boundary_terms(a1: float, a2: float, r: float, side: int, work: np.ndarray) -> None:
-    """D1_q = phi(a1) E[v2^q 1{v2 > l2} | u1 = -a1], q = 0..3, in row EDGES + ``side``; u2 | u1 is N(-r a1, 1 - r^2)."""
+def joint_moments(a1: float, a2: float, r: float, work: np.ndarray) -> None:
+    """Fill M_pq for p + q <= 4, and the boundary terms D1_q = phi(a1) E[v2^q 1{v2 > l2} | u1 = -a1] and D2_p."""
+    c1, c2 = centre_of(a1), centre_of(a2)
+    l1, l2 = -a1 - c1, -a2 - c2
     gap2 = (1.0 - r) * (1.0 + r)
     gap = math.sqrt(gap2)
-    c = centre_of(a2)
-    floor = -a2 - c
-    mean = -r * a1 - c
-    z = (a2 - r * a1) / gap
-    weight = density(a1)
-    edge = weight * gap * density(z)
-    before = 0.0
-    last = weight * distribution(z)
-    work[EDGES + side, 0] = last
-    for q in range(1, 4):
-        before, last = last, mean * last + (q - 1) * gap2 * before + edge
-        work[EDGES + side, q] = last
-        edge *= floor
-
-
-@kernel
-def joint_moments(a1: float, a2: float, r: float, work: np.ndarray) -> None:
-    """Fill M_pq for p + q <= 4, and the boundary terms."""
-    for side in range(2):
-        _boundary_terms(a1 if side == 0 else a2, a2 if side == 0 else a1, r, side, work)
-    c1 = centre_of(a1)
-    c2 = centre_of(a2)
-    l1 = -a1 - c1
-    l2 = -a2 - c2
+    for side in range(2):  # of the other coordinate, which is N(-r a, 1 - r^2) where this one is at its floor
+        a, other, c, floor = (a1, a2, c2, l2) if side == 0 else (a2, a1, c1, l1)
+        mean = -r * a - c
+        z = (other - r * a) / gap
+        weight = density(a)
+        edge = weight * gap * density(z)
+        before, last = 0.0, weight * distribution(z)
+        work[EDGES + side, 0] = last
+        for q in range(1, 4):
+            before, last = last, mean * last + (q - 1) * gap2 * before + edge
+            work[EDGES + side, q] = last
+            edge *= floor
     work[M, 0] = upper_orthant(-a1, -a2, r)
     power = 1.0  # l2^(q-1)
     for q in range(1, 5):
@@ -277,27 +267,8 @@ def upper_parts(thresholds: np.ndarray, correlation: np.ndarray, share: np.ndarr
                 within[i, j] = within[j, i] = (work[M + 1, 1] / both - mean1 * mean2) / math.sqrt(var1 * var2)
 
 
-@kernel
-def _factorize(work: np.ndarray) -> None:
-    """Cholesky of V scaled to unit diagonal; its own diagonal holds 1/pivot, 0 for a statistic left out."""
-    for k in range(N_STATISTICS):
-        variance = work[V + k, k]
-        keep = variance > _SMALLEST_VARIANCE * (variance + work[MEAN, k] * work[MEAN, k])
-        scale = 1.0 / math.sqrt(variance) if keep else 0.0
-        work[_SIZE, k] = scale
-        for j in range(k):
-            total = work[V + k, j] * scale * work[_SIZE, j]
-            for i in range(j):
-                total -= work[_CHOL + k, i] * work[_CHOL + j, i]
-            work[_CHOL + k, j] = total * work[_CHOL + j, j]
-        pivot = 1.0 if scale > 0.0 else 0.0
-        for i in range(k):
-            pivot -= work[_CHOL + k, i] * work[_CHOL + k, i]
-        work[_CHOL + k, k] = 1.0 / math.sqrt(pivot) if pivot > _SMALLEST_PIVOT else 0.0
-
-
-@kernel
-def quadratic(first: int, second: int, work: np.ndarray) -> float:
+@helper
+def _quadratic(first: int, second: int, work: np.ndarray) -> float:
     """x' V y for two rows of the work space."""
     total = 0.0
     for k in range(N_STATISTICS):
@@ -308,7 +279,7 @@ def quadratic(first: int, second: int, work: np.ndarray) -> float:
     return total
 
 
-@kernel
+@helper
 def _start_by_cross_moment(a1: float, a2: float, work: np.ndarray) -> float:
     """A few safe Newton steps on E[v1 v2] = its sample mean, from the linearisation at r = 0."""
     r = 0.0
@@ -334,11 +305,25 @@ def evaluate(a1: float, a2: float, r: float, work: np.ndarray) -> tuple[float, f
     joint_moments(a1, a2, r, work)
     statistics_moments(work)
     correlation_gradient(a1, a2, r, work)
-    _factorize(work)
     score = 0.0
     information = 0.0
-    for k in range(N_STATISTICS):  # L^-1 G and L^-1 (mhat - m), both scaled
-        scale, pivot = work[_SIZE, k], work[_CHOL + k, k]
+    for k in range(N_STATISTICS):
+        # Cholesky of V scaled to unit diagonal; its own diagonal holds 1/pivot, 0 for a statistic left out.
+        variance = work[V + k, k]
+        keep = variance > _SMALLEST_VARIANCE * (variance + work[MEAN, k] * work[MEAN, k])
+        scale = 1.0 / math.sqrt(variance) if keep else 0.0
+        work[_SIZE, k] = scale
+        for j in range(k):
+            total = work[V + k, j] * scale * work[_SIZE, j]
+            for i in range(j):
+                total -= work[_CHOL + k, i] * work[_CHOL + j, i]
+            work[_CHOL + k, j] = total * work[_CHOL + j, j]
+        left = 1.0 if scale > 0.0 else 0.0
+        for i in range(k):
+            left -= work[_CHOL + k, i] * work[_CHOL + k, i]
+        pivot = 1.0 / math.sqrt(left) if left > _SMALLEST_PIVOT else 0.0
+        work[_CHOL + k, k] = pivot
+        # L^-1 G and L^-1 (mhat - m), both scaled
         gradient, residual = work[GRADIENT, k] * scale, (work[_MHAT, k] - work[MEAN, k]) * scale
         for i in range(k):
             gradient -= work[_CHOL + k, i] * work[_HALF_GRADIENT, i]
@@ -432,7 +417,7 @@ def sampling_variance(
     variance = 0.0
     for first in range(3):
         for second in range(first, 3):
-            both = quadratic(WEIGHTS + first, WEIGHTS + second, work)
+            both = _quadratic(WEIGHTS + first, WEIGHTS + second, work)
             if first != second:
                 both *= 2.0
             of_first = rows if first == 0 else rows1

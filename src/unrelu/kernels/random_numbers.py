@@ -17,7 +17,7 @@ from unrelu.kernels.compiling import kernel
 
 Stream = NDArray[np.uint64]  # four words
 
-_STEP = np.uint64(0x9E3779B97F4A7C15)
+STEP = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 _10, _12, _17, _19, _23, _27, _30, _31, _41, _45 = (
     np.uint64(k) for k in (10, 12, 17, 19, 23, 27, 30, 31, 41, 45)
@@ -28,7 +28,7 @@ _TAIL = -0.5  # below it the tail's own rejection wastes less than that of all n
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _mixed(word: np.uint64) -> np.uint64:
+def mixed(word: np.uint64) -> np.uint64:
     """The finalizer of splitmix64."""
     word = (word ^ (word >> _30)) * _MIX_1
     word = (word ^ (word >> _27)) * _MIX_2
@@ -38,11 +38,11 @@ def _mixed(word: np.uint64) -> np.uint64:
 @kernel
 def seed_stream(seed: int, row: int, stream: Stream) -> None:
     """Set ``stream`` to the beginning of what belongs to this seed and row."""
-    word = _mixed(np.uint64(seed) + _STEP)
-    word = _mixed(word ^ (np.uint64(row) * _MIX_2 + _STEP))
+    word = mixed(np.uint64(seed) + STEP)
+    word = mixed(word ^ (np.uint64(row) * _MIX_2 + STEP))
     for k in range(4):
-        word += _STEP
-        stream[k] = _mixed(word)
+        word += STEP
+        stream[k] = mixed(word)
 
 
 @njit(cache=True, nogil=True, inline="always")

@@ -179,11 +179,6 @@ def column_groups(n_features: int, fits: Callable[[int], bool]) -> list[Columns]
     """The fewest groups that ``fits`` says yes to, told a number of columns; all columns at once where they fit.
 
     Where nothing fits, groups are as small as they get.
-
-    >>> [group.tolist() for group in column_groups(4, lambda columns: columns <= 2)]
-    [[0, 1], [2, 3], [0, 2], [1, 3], [0, 3], [1, 2]]
-    >>> len(column_groups(4, lambda columns: True))
-    1
     """
     if fits(n_features):
         return [np.arange(n_features)]
@@ -233,7 +228,7 @@ def _ask(
 
 
 def _merged(*records: Any) -> Any:
-    return _quietly(lambda some: reduce(lambda one, other: one.merge(other), some), records)
+    return _quietly(partial(reduce, lambda one, other: one.merge(other)), records)
 
 
 def _quietly(function: Callable[[Any], Any], item: Any) -> Any:
@@ -395,8 +390,7 @@ def _loss_told(client: Any) -> Iterator[None]:
 def _workers(client: Any) -> dict[str, int]:
     """The threads of every worker; a scheduler that does not answer in time is as good as gone."""
     with _loss_told(client):
-        found: dict[str, int] = client.sync(client.scheduler.ncores, callback_timeout=_ANSWER_SECONDS)
-        return found
+        return cast("dict[str, int]", client.sync(client.scheduler.ncores, callback_timeout=_ANSWER_SECONDS))
 
 
 def _topic(client: Any) -> str:

@@ -144,11 +144,7 @@ def _nowhere() -> None:
 
 
 def place_of(X: Any) -> Place | None:
-    """Where an array lives that is not NumPy's; None for NumPy's own, for Dask's, and for all that is no array.
-
-    >>> place_of(np.zeros((2, 2))) is None, place_of([[1.0]]) is None
-    (True, True)
-    """
+    """Where an array lives that is not NumPy's; None for NumPy's own, for Dask's, and for all that is no array."""
     library = type(X).__module__.partition(".")[0]
     if library == "numpy" or not (hasattr(X, "__array_namespace__") or library in ("torch", "cupy")):
         return None
@@ -424,11 +420,7 @@ class DeviceSums:
 
 
 def all_eigenvalues(x: NDArray[Any], place: Place | None = None) -> NDArray[Any]:
-    """Of a symmetric matrix, in rising order, on a device if one is given; the matrix may be overwritten.
-
-    >>> all_eigenvalues(np.diag([3.0, 1.0]))
-    array([1., 3.])
-    """
+    """Of a symmetric matrix, in rising order, on a device if one is given; the matrix may be overwritten."""
     if place is not None and len(x) >= _WORTH_MOVING:
         with suppress(MemoryError, RuntimeError):  # no room: the host has some
             return place.host(place.xp.linalg.eigvalsh(place.array(x)))
@@ -437,11 +429,7 @@ def all_eigenvalues(x: NDArray[Any], place: Place | None = None) -> NDArray[Any]
 
 
 def multiplier(x: NDArray[Any], place: Place | None = None) -> Callable[[NDArray[Any]], NDArray[Any]]:
-    """v -> x v for many v, on a device if one is given, where x then stays until another comes or x goes.
-
-    >>> multiplier(np.diag([3.0, 1.0]))(np.ones(2))
-    array([3., 1.])
-    """
+    """v -> x v for many v, on a device if one is given, where x then stays until another comes or x goes."""
     if place is not None and len(x) >= _WORTH_MOVING:
         with suppress(MemoryError, RuntimeError):
             moved = _kept(place, x)

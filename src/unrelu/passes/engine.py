@@ -28,12 +28,7 @@ _WORTH_THREADS = 3000  # columns; below, a second thread gains a third on an idl
 
 
 def engine_for(samples: Samples, watch: Watch = unwatched, stage: str = "Reading rows") -> Engine:
-    """Who asks these rows: this process, unless they say where they are read (``engine``).
-
-    >>> from unrelu.tables import ArraySamples
-    >>> type(engine_for(ArraySamples([[1.0]]))).__name__
-    'LocalEngine'
-    """
+    """Who asks these rows: this process, unless they say where they are read (``engine``)."""
     chosen = samples.source.engine
     return LocalEngine(watch, stage) if chosen is None else chosen(watch, stage)
 
@@ -123,22 +118,14 @@ def available_cores() -> int:
 
 
 def map_in_threads(task: Callable[[T], U], items: Sequence[T]) -> list[U]:
-    """``[task(item) for item in items]`` on all cores, for tasks that release the interpreter lock.
-
-    >>> map_in_threads(abs, [-1, 2])
-    [1, 2]
-    """
+    """``[task(item) for item in items]`` on all cores, for tasks that release the interpreter lock."""
     if min(available_cores(), len(items)) <= 1 or getattr(_worker, "busy", False):
         return [task(item) for item in items]
     return list(_pool(os.getpid()).map(task, items))
 
 
 def joined_in_threads(task: Callable[[T], U], items: Sequence[T], join: Callable[[U, U], None]) -> U:
-    """The tasks' results joined into the first, in the order of the items; few of them are in memory at once.
-
-    >>> joined_in_threads(lambda k: [k], [1, 2, 3], list.extend)
-    [1, 2, 3]
-    """
+    """The tasks' results joined into the first, in the order of the items; few of them are in memory at once."""
     if min(available_cores(), len(items)) <= 1 or getattr(_worker, "busy", False):
         whole = task(items[0])
         for item in items[1:]:

@@ -456,11 +456,7 @@ def whole_of(record: PairMoments | GroupedMoments) -> PairMoments:
 
 
 def most_apart(n_features: int) -> int:
-    """Labels that are kept apart: as many as fit in memory, between the usual number of groups and three times it.
-
-    >>> most_apart(50), most_apart(1000), most_apart(5000)
-    (60, 33, 20)
-    """
+    """Labels that are kept apart: as many as fit in memory, between the usual number of groups and three times it."""
     return min(max(_MOST_CELLS // (4 * n_features**2), GROUPS), _MOST_APART)
 
 

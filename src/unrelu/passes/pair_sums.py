@@ -45,20 +45,12 @@ _LEAST_SQUARE, _LARGEST_SQUARE = 1e-24, 1e24  # mean squares of a column that si
 
 
 def tile_height(d: int) -> int:
-    """Rows whose working copies stay in cache.
-
-    >>> tile_height(25), tile_height(2000)
-    (5120, 512)
-    """
+    """Rows whose working copies stay in cache."""
     return max(min(_TILE_CELLS // d, _TILE_ROWS) // _LEAST_ROWS, 1) * _LEAST_ROWS
 
 
 def runs(n: int, d: int) -> list[slice]:
-    """The rows in runs, each for one thread; one run for all of them where threads share every tile.
-
-    >>> runs(100_000, 25)[:2], len(runs(100_000, 2000))
-    ([slice(0, 15360, None), slice(15360, 30720, None)], 1)
-    """
+    """The rows in runs, each for one thread; one run for all of them where threads share every tile."""
     height = tile_height(d)
     length = n if d > _WIDE else max(_RUN_ROWS, _RUN_CELLS // d) // height * height
     # A block of a file is shorter, and threads want several runs of it.
