@@ -54,36 +54,36 @@ class CheckpointedEngine(LocalEngine):
         if files is None:
             return super().collect(samples, question)
         facts = _facts(files, question, samples.over(PartRows(source, samples.n_rows)))
-        before = self._before(facts)
-        if before is not None and before.whole:
-            self._watch(Step(self._stage, before.n_rows, before.n_rows))
-            return cast(R, before.record)
-        first = 0 if before is None else before.n_rows
+        reached = self._reached(facts)
+        first = saved = reached.n_rows
+        if reached.whole:
+            self._watch(Step(self._stage, first, first))
+            return cast(R, reached.record)
         left = samples.over(PartRows(source, samples.n_rows, first, source.blocks_from(first)))
-        state = [Checkpoint(None, 0, False, facts) if before is None else before]
-        saved_at, saved = time.monotonic(), first
+        saved_at = time.monotonic()
 
-        def counted(record: R, done: int) -> None:
-            nonlocal saved_at, saved
-            state[0] = replace(state[0], record=record, n_rows=done)
+        def count(record: R, done: int) -> None:
+            nonlocal reached, saved_at, saved
+            reached = replace(reached, record=record, n_rows=done)
             if time.monotonic() - saved_at >= SECONDS:
-                self._save(state[0])
+                self._save(reached)
                 saved_at, saved = time.monotonic(), done
 
         try:
-            record = self._folded(left, question, None if before is None else before.record, first, counted)
+            record = self._folded(left, question, cast(Any, reached.record), first, count)
         except BaseException as stop:
-            if state[0].n_rows > saved:
-                self._save(state[0])
-            if state[0].n_rows:
-                stop.add_note(f"Row {state[0].n_rows:,} was reached: do the same again to go on from {self._path}.")
+            if reached.n_rows > saved:
+                self._save(reached)
+            if reached.n_rows:
+                stop.add_note(f"Row {reached.n_rows:,} was reached: do the same again to go on from {self._path}.")
             raise
-        self._save(replace(state[0], record=record, whole=True))
+        self._save(replace(reached, record=record, whole=True))
         return record
 
-    def _before(self, facts: Mapping[str, Any]) -> Checkpoint | None:
+    def _reached(self, facts: Mapping[str, Any]) -> Checkpoint:
+        """What an earlier pass has left at the path; of no rows where none has."""
         if not os.path.exists(self._path):
-            return None
+            return Checkpoint(None, 0, False, facts)
         before = storage.read(self._path, Checkpoint)
         other = _difference(before.facts, facts)
         if other is not None:

@@ -286,7 +286,7 @@ class DeviceSums:
         if w is not None and not weights.all():  # type: ignore[union-attr]  # rows of weight 0 are as good as absent
             x = xp.where(w > 0.0, x, xp.asarray(xp.nan, dtype=x.dtype, device=place.device))
         in_place = bool(xp.all((x >= self._lowest) & (x <= self._most)))
-        screening, missing = (None, False) if in_place else self._screened(x, first_row)
+        screening, missing = (Screening.clean(self._least), False) if in_place else self._screened(x, first_row)
         above = x > self._floor
         above = above if in_place else above & (x <= self._most)
         shapes = self._shapes_of(x, above, first_row, weights)
@@ -316,7 +316,7 @@ class DeviceSums:
         self._n_rows += n
         self._weight += n if weights is None else float(weights.sum())
         self._squared_weight += n if weights is None else float(weights @ weights)
-        self._screening = screening if self._screening is None else self._screening.merge(screening or self._clean())
+        self._screening = screening if self._screening is None else self._screening.merge(screening)
         self._shapes = shapes
 
     def _look_at(self, x: Any, weights: FloatArray | None) -> None:
@@ -363,7 +363,7 @@ class DeviceSums:
             masked_sum=masked_sum,
             masked_square=masked_square,
             observed=observed,
-            screening=self._screening or self._clean(),
+            screening=self._screening or Screening.clean(self._least),
             shapes=self._shapes,
         )
 
@@ -388,10 +388,6 @@ class DeviceSums:
         found = [np.where(count > 0, first, -1) for count, first in zip(counts, firsts, strict=True)]
         smallest = host(farthest).astype(np.float64)
         return Screening(counts[0], found[0], smallest, counts[1], found[1]), bool(xp.any(missing))
-
-    def _clean(self) -> Screening:
-        none = np.zeros(self.n_features, dtype=np.int64)
-        return Screening(none, none - 1, self._least, none, none - 1)
 
     def _shapes_of(self, x: Any, above: Any, first_row: int, weights: FloatArray | None) -> ColumnShapes | None:
         """The shapes with the rows that are looked at added, as :meth:`ColumnShapes.with_rows` adds them."""

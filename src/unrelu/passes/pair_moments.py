@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, reduce
+from functools import cached_property, lru_cache, partial, reduce
 from hashlib import blake2b
 from typing import Annotated, Any, Self, TypeVar
 
@@ -293,19 +293,14 @@ class PairMomentsQuestion:
     def __call__(self, block: Block) -> PairMoments:
         floor, lowest = np.array(self.floor), np.array(self.lowest)
         n, d = rows_in(block), len(floor)
-        height = tile_height(d)
         with one_blas_thread():
             if isinstance(block, SparseBlock) and SparseSums.can_add(block, floor, lowest):
-                frame = Frame(dense_rows(block, slice(0, height)), floor, lowest, self.shapes)
+                frame = Frame(dense_rows(block, slice(0, tile_height(d))), floor, lowest, self.shapes)
                 parts = sparse_runs(block)
                 sums: PairSums = joined_in_threads(frame.sparse_sums, parts, SparseSums.join)
             else:
-                frame = Frame(next(tiles(block, height)), floor, lowest, self.shapes)
-
-                def summed(rows: slice) -> PairSums:
-                    return frame.summed(lambda: tiles(block, height, rows))
-
-                sums = joined_in_threads(summed, runs(n, d), PairSums.join)
+                frame = Frame(next(tiles(block, tile_height(d))), floor, lowest, self.shapes)
+                sums = joined_in_threads(partial(frame.summed, block), runs(n, d), PairSums.join)
             return PairMoments.of_sums(floor, n, frame, sums.finished())
 
 

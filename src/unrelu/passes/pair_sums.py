@@ -10,7 +10,6 @@ sampling leaves open; sums over these are in double precision.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -30,7 +29,7 @@ from unrelu.kernels.row_block import (
 from unrelu.passes.columns import ColumnShapes, window
 from unrelu.passes.engine import map_in_threads
 from unrelu.passes.rows import SparseBlock
-from unrelu.passes.tiles import Screening, least_allowed, seen_above, survey
+from unrelu.passes.tiles import Screening, least_allowed, seen_above, survey, tiles
 
 Floats = NDArray[np.floating[Any]]
 
@@ -80,11 +79,11 @@ class Frame:
         if shapes:
             self.shapes = ColumnShapes.of_first(values, self.floor, self.origin)
 
-    def summed(self, tiles: Callable[[], Iterator[Block]]) -> PairSums:
-        """The sums of tiles, in single precision if it holds them."""
+    def summed(self, block: Block, rows: slice) -> PairSums:
+        """The sums of some of a block's rows, in single precision if it holds them."""
         for kind in (np.float32, np.float64) if self.short else (np.float64,):
             sums = PairSums(self, kind)
-            for tile in tiles():
+            for tile in tiles(block, tile_height(len(self.origin)), rows):
                 sums.add(tile)
             if sums.fits():
                 break
@@ -114,8 +113,7 @@ class PairSums:
         self.count, self.cross, self.powers = np.zeros((1, d, d)), np.zeros((1, d, d)), np.zeros((2, d, d))
         self.weight = self.squared_weight = 0.0
         self.observed: tuple[FloatArray, FloatArray, FloatArray] | None = None
-        clean = np.zeros(d, dtype=np.int64)
-        self.screening = Screening(clean, clean - 1, frame.lowest, clean, clean - 1)
+        self.screening = Screening.clean(frame.lowest)
         self.shapes = frame.shapes
 
     def add(self, tile: Block) -> None:

@@ -89,6 +89,12 @@ class Screening:
     large_count: Annotated[Counts, "ints d"]
     large_first_row: Annotated[Counts, "ints d"]
 
+    @classmethod
+    def clean(cls, lowest: FloatArray) -> Self:
+        """Of cells that are all in place."""
+        none = np.zeros(len(lowest), dtype=np.int64)
+        return cls(none, none - 1, lowest, none, none - 1)
+
     def merge(self, other: Self) -> Self:
         return type(self)(
             below_count=self.below_count + other.below_count,
