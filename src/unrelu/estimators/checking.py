@@ -325,16 +325,15 @@ def _judged(
     likeliest = max((trial.gain for trial in trials if trial.is_clear), default=0.0)
     could = [trial for trial in trials if trial.gains is not None]
     for trial in sorted(could, key=lambda each: -each.gain / (_NEARLY if each.options.get("shape") == "auto" else 1.0)):
-        remedy = Remedy(trial.name, trial.gain, note=trial.refused if trial.is_clear else "")
+        remedy = judged[trial] = Remedy(trial.name, trial.gain, note=trial.refused if trial.is_clear else "")
+        if not trial.is_clear or trial.refused:
+            continue
+        # What it leaves out, or bends, another may explain.
         less = any(other.fits and other.gain > _NEARLY * trial.gain for other in judged.values())
         less |= trial.options.get("method") == "robust_cells" and trial.gain < _NEARLY * likeliest
-        if not trial.is_clear or trial.refused:
-            judged[trial] = remedy
-        elif trial.groups:
+        if trial.groups:
             judged[trial] = replace(remedy, helps=True, note="the rows look like two groups")
-        elif less:  # what it leaves out, or bends, another explains
-            judged[trial] = replace(remedy, note="")
-        else:
+        elif not less:
             every = list(range(len(found.names)))
             judged[trial] = _how_much_better(remedy, found, recheck(_of_columns(learner, every, **trial.options)))
     return judged
@@ -346,7 +345,7 @@ def _how_much_better(remedy: Remedy, before: FitCheck, after: FitCheck) -> Remed
         return replace(remedy, helps=True, fits=True, note="the model then fits")
     (columns, pairs), (still, others) = before.misfits, after.misfits
     if len(still) + len(others) >= len(columns) + len(pairs):
-        return replace(remedy, note="")
+        return remedy
     counts = (("columns", columns, still), ("pairs", pairs, others))
     better = [
         f"{len({*failed} - {*fails})} of {len(failed)} failing {what}"
