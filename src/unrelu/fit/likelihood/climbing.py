@@ -395,7 +395,8 @@ def climb(
 ) -> Climbed:
     """The most likely law of its kind, from ``law`` on. ``rows``: their weight and their effective number. ``to_gain``:
     log-likelihood that may be left, a parameter."""
-    enough, wants_outer = to_gain * law.n_free * rows[0] / rows[1], law.n_coordinates <= MOST_OUTER
+    weight, effective = rows
+    enough, wants_outer = to_gain * law.n_free * weight / effective, law.n_coordinates <= MOST_OUTER
     levels: list[float] = []
 
     def at(reference: Law, theta: FloatArray, outer: bool = False) -> _Place:
@@ -412,10 +413,10 @@ def climb(
         here = at(reference, theta, wants_outer)
         levels.append(here.value)
         # R' of the metric M = R'R, in which x = R theta; the roots of a diagonal one alone.
-        complete = rows[0] * reference.complete_metric
+        complete = weight * reference.complete_metric
         root = np.sqrt(complete)
         if here.outer is not None:
-            share = float(np.clip(law.n_coordinates / rows[1], _LEAST_COMPLETE, 1.0))
+            share = float(np.clip(law.n_coordinates / effective, _LEAST_COMPLETE, 1.0))
             root = np.asarray(np.linalg.cholesky(reference.metric(here.outer) + np.diag(share * complete)))
         slope, pairs = _whitened(root, here.gradient), list[tuple[FloatArray, FloatArray]]()
         most = min(_ROUNDS_A_STRETCH if wants_outer else most_rounds, most_rounds - len(levels))
