@@ -218,6 +218,64 @@ def add_sparse_rows(
                     pair[3] += first * t[k]
 
 
+def add_powers(
+    values: Array, floor: Array, origin: Array, unit: Array, weights: Array, sums: Array, ends: Array
+) -> None:
+    """sums[p] += sum of w t^p, t = (x - origin)/unit, p = 0..3; sums[4] += the weight of cells that are not missing.
+    ends[0..3] = smallest value, its weight, largest value, its weight. All but sums[4] are over x above the floor."""
+    if values.size > FEW_CELLS:
+        _add_powers(values, floor, origin, unit, weights, sums, ends)
+        return
+    x = values.astype(np.float64)
+    seen, below = (x > floor) & (x <= LARGEST), x <= floor
+    w = np.where(seen, weights[:, None], 0.0)
+    t = (np.where(seen, x, origin) - origin) / unit
+    power = w
+    for p in range(4):
+        sums[p] += power.sum(axis=0)
+        power = power * t
+    sums[4] += w.sum(axis=0) + weights @ below
+    for p, end in enumerate((np.where(seen, x, np.inf).min(axis=0), np.where(seen, x, -np.inf).max(axis=0))):
+        ends[2 * p] = end
+        ends[2 * p + 1] = (w * (x == end)).sum(axis=0)
+
+
+@kernel
+def _add_powers(
+    values: Array, floor: Array, origin: Array, unit: Array, weights: Array, sums: Array, ends: Array
+) -> None:
+    """:func:`add_powers` of many cells."""
+    n, d = values.shape
+    # Column by column: all sums of a column stay in registers, which is worth more than reading row by row.
+    for j in range(d):
+        count = first = second = third = observed = 0.0
+        smallest, at_smallest, largest, at_largest = np.inf, 0.0, -np.inf, 0.0
+        low, middle, per_unit = floor[j], origin[j], 1.0 / unit[j]
+        for i in range(n):
+            x = np.float64(values[i, j])
+            w = weights[i]
+            if low < x <= LARGEST:
+                t = (x - middle) * per_unit
+                wt = w * t
+                observed += w
+                count += w
+                first += wt
+                second += wt * t
+                third += wt * t * t
+                if x <= smallest:
+                    at_smallest = w if x < smallest else at_smallest + w
+                    smallest = x
+                if x >= largest:
+                    at_largest = w if x > largest else at_largest + w
+                    largest = x
+            elif x <= low:
+                observed += w
+        for p, total in enumerate((count, first, second, third, observed)):
+            sums[p, j] += total
+        for p, end in enumerate((smallest, at_smallest, largest, at_largest)):
+            ends[p, j] = end
+
+
 EMPTY = np.iinfo(np.int64).min
 _MIX = np.int64(-7046029254386353131)  # odd, its bits well mixed
 _BEHIND_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import Block, BoolArray, FloatArray
-from unrelu.kernels.row_block import EMPTY, LARGEST, count_values
+from unrelu.kernels.row_block import EMPTY, LARGEST, add_powers, count_values
 from unrelu.passes.engine import map_in_threads
 from unrelu.passes.tiles import as_stored, tiles, without_absent
 
@@ -92,22 +92,14 @@ class ColumnShapes:
     def with_rows(self, tile: Block, floor: FloatArray) -> Self:
         """With the rows of a tile added, as far as they are looked at."""
         rows = window(tile.first_row, len(tile.values))
-        x = tile.values[rows].astype(np.float64)
-        if len(x) == 0:
+        values = tile.values[rows]
+        if len(values) == 0:
             return self
-        weights = np.ones(len(x)) if tile.weights is None else tile.weights[rows]
-        seen, below = (x > floor) & (x <= LARGEST), x <= floor
-        w = np.where(seen, weights[:, None], 0.0)
-        t = (np.where(seen, x, self.origin) - self.origin) / self.unit
-        power, sums = w, [w.sum(axis=0)]
-        for _ in range(3):
-            power = power * t
-            sums.append(power.sum(axis=0))
-        found = np.stack([np.where(seen, x, np.inf).min(axis=0), np.where(seen, x, -np.inf).max(axis=0)])
-        at_ends = np.stack([(w * (x == end)).sum(axis=0) for end in found])
-        ends, end_weights = _joined_ends(self.ends, self.end_weights, found, at_ends)
-        observed = self.observed + sums[0] + weights @ below
-        return replace(self, observed=observed, sums=self.sums + np.stack(sums), ends=ends, end_weights=end_weights)
+        weights = np.ones(len(values)) if tile.weights is None else tile.weights[rows]
+        sums, found = np.vstack([self.sums, self.observed]), np.empty((4, values.shape[1]))
+        add_powers(values, floor, self.origin, self.unit, weights, sums, found)
+        ends, end_weights = _joined_ends(self.ends, self.end_weights, found[::2], found[1::2])
+        return replace(self, observed=sums[4], sums=sums[:4], ends=ends, end_weights=end_weights)
 
     def scaled(self, factor: float) -> Self:
         """The record with every weight multiplied."""
