@@ -190,7 +190,8 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         if (self.weights is None) != (self.bias is None):
             raise InvalidParameterError("weights and bias are one layer: give both, or neither and let fit learn it.")
         if self.weights is not None:
-            self._check_layer()
+            self.weights_, self.bias_ = checked_layer(self.weights, self.bias)
+            self.n_features_in_ = len(self.bias_)
         elif X is None:
             raise InvalidDataError("No layer to check: give weights and bias, or fit a table to learn them from.")
         else:  # A and b behind clean outputs, up to the convention for C: mean 0 and covariance I
@@ -210,22 +211,6 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
             self._columns = replace(self._columns, names=self._names())
         self.report_ = LatentReport(name, prior, n, d, k, 0.0, missing, None, (), ())
         return self
-
-    def _check_layer(self) -> None:
-        """Take over the layer that is given, if it is one."""
-        assert self.weights is not None
-        assert self.bias is not None
-        weights, bias = _numbers("weights", self.weights), _numbers("bias", self.bias)
-        if weights.ndim != 2 or 0 in weights.shape:
-            raise InvalidParameterError(f"weights must be a d x k array, got shape {weights.shape}.")
-        if bias.shape != (len(weights),):
-            raise InvalidParameterError(
-                f"bias must have one number per row of weights ({len(weights)}), got {bias.shape}."
-            )
-        for name, values in (("weights", weights), ("bias", bias)):
-            if not np.isfinite(values).all():
-                raise InvalidParameterError(f"{name} must be finite, but holds NaN or infinite values.")
-        self.weights_, self.bias_, self.n_features_in_ = np.ascontiguousarray(weights), bias, len(bias)
 
     def _own_columns(self) -> Columns:
         """The outputs of the layer, as the parameters have them."""
@@ -321,7 +306,8 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         if (self.weights is None) != (self.bias is None):
             raise InvalidDataError("it holds weights or a bias, not both")
         if self.weights is not None:
-            given._check_layer()
+            given.weights_, given.bias_ = checked_layer(self.weights, self.bias)
+            given.n_features_in_ = len(given.bias_)
         if "weights_" in vars(self):
             shape = (len(self.bias_), self.report_.n_components)
             if not self.weights_.shape == given.weights_.shape == shape:
@@ -357,6 +343,19 @@ def recall(
         model, method, n_components=n_components, prior=prior, random_state=random_state
     )
     return memory.denoise(V)
+
+
+def checked_layer(weights: Any, bias: Any) -> tuple[FloatArray, FloatArray]:
+    """A (d x k) and b (d) of a layer as arrays of finite numbers; InvalidParameterError for anything else."""
+    weights, bias = _numbers("weights", weights), _numbers("bias", bias)
+    if weights.ndim != 2 or 0 in weights.shape:
+        raise InvalidParameterError(f"weights must be a d x k array, got shape {weights.shape}.")
+    if bias.shape != (len(weights),):
+        raise InvalidParameterError(f"bias must have one number per row of weights ({len(weights)}), got {bias.shape}.")
+    for name, values in (("weights", weights), ("bias", bias)):
+        if not np.isfinite(values).all():
+            raise InvalidParameterError(f"{name} must be finite, but holds NaN or infinite values.")
+    return np.ascontiguousarray(weights), bias
 
 
 def _numbers(name: str, values: Any) -> FloatArray:
