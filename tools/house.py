@@ -4,6 +4,7 @@
     python tools/house.py --counts   files, lines, classes, functions, lengths, lines by package
     python tools/house.py --visits   files and functions that calls pass through, warm, on a table of 2,000 x 5
     python tools/house.py --waits    CPU seconds of an import and of a first command, microseconds of an attribute
+    python tools/house.py --answers  CPU seconds of calls through public doors, and a number made of what they answer
     python tools/house.py --check    exit 1, a line for each bound or rule that is broken; ``make lint`` runs it
     python tools/house.py --record   appends today's counts to docs/research/house_history.csv
 
@@ -24,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import timeit
 import warnings
 from collections import Counter
@@ -320,6 +322,75 @@ def two_doors() -> dict[str, str]:
     return {"score: learner, mixture of one": f"{one:.5f}, {mixture:.5f}", "apart by": f"{abs(one - mixture):.5f}"}
 
 
+def answers() -> dict[str, str]:
+    """The least CPU seconds of five calls, and the sum of an answer: a change of the code should move neither."""
+    import numpy as np
+
+    import unrelu
+
+    told = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, call in public_calls(np, unrelu, Path(folder)).items():
+            found, spent = call(), []
+            for _ in range(5):
+                start = time.process_time()
+                call()
+                spent.append(time.process_time() - start)
+            told[name] = f"{min(spent):.3f} s  {float(np.nansum(np.asarray(found, dtype=float))):.9g}"
+    return told
+
+
+def public_calls(np: Any, unrelu: Any, folder: Path) -> dict[str, Callable[[], Any]]:
+    """Calls by name; each answers an array."""
+    import pyarrow
+    import pyarrow.parquet
+
+    model = unrelu.synthetic.random_model(5, condition_number=10.0, random_state=0)
+    X, long = model.sample(2000, random_state=1), model.sample(300_000, random_state=2)
+    bad_rows, bad_cells = X.copy(), X.copy()
+    bad_rows[:300] = 4.0 + np.abs(X[:300, ::-1])
+    bad_cells[np.random.default_rng(0).random(X.shape) < 0.03] = 9.0
+    wide = unrelu.synthetic.random_model(60, random_state=0).sample(20_000, random_state=1)
+    rng = np.random.default_rng(4)
+    hidden = np.maximum(rng.standard_normal((2000, 2)) @ rng.standard_normal((2, 2)) + 0.2, 0.0)
+    outputs = np.maximum(hidden @ rng.standard_normal((2, 5)) + 0.5, 0.0)
+    low_rank = np.maximum(rng.standard_normal((500, 3)) @ rng.standard_normal((3, 60)) + 0.2, 0.0)
+    layer = rng.standard_normal((60, 3)), np.full(60, 0.3)
+    clean = np.maximum(rng.standard_normal((200, 3)) @ layer[0].T + layer[1], 0.0)
+    clean[rng.random(clean.shape) < 0.1] = 5.0
+    np.savetxt(folder / "long.csv", long, delimiter=",", header="a,b,c,d,e", comments="", fmt="%.6g")
+    pyarrow.parquet.write_table(pyarrow.table(dict(zip("abcde", long.T, strict=True))), folder / "long.parquet")
+    rows_of = (unrelu.tables if hasattr(unrelu, "tables") else unrelu.samples).open_samples
+    fitted = unrelu.RectifiedGaussianLearner(floor=0.0, shape="normal").fit(X)
+    imputer = unrelu.FloorImputer(floor=0.0, shape="normal").fit(X)
+    plain = {"floor": 0.0, "shape": "normal"}
+
+    def learned(method: str, rows: Any, **options: Any) -> Any:
+        return unrelu.RectifiedGaussianLearner(method, **options).fit(rows).correlation_
+
+    return {
+        "fit, no options, 2,000 x 5": lambda: learned("auto", X),
+        "fit, one_pass, 20,000 x 60": lambda: learned("one_pass", wide, **plain),
+        "fit, full_likelihood": lambda: learned("full_likelihood", X, **plain),
+        "fit, robust": lambda: learned("robust", bad_rows, **plain),
+        "fit, robust_cells": lambda: learned("robust_cells", bad_cells, **plain),
+        "fit, one_pass, csv of 300,000 rows": lambda: learned("one_pass", rows_of(folder / "long.csv"), **plain),
+        "fit, one_pass, parquet of 300,000 rows": lambda: learned(
+            "one_pass", rows_of(folder / "long.parquet"), **plain
+        ),
+        "mixture of two": lambda: unrelu.RectifiedGaussianMixture(2, **plain).fit(bad_rows).means_,
+        "outlier detector": lambda: unrelu.FloorOutlierDetector(**plain).fit(bad_rows).score_samples(bad_rows),
+        "network": lambda: unrelu.RectifiedGaussianNetwork("ebic", **plain).fit(X).precision_,
+        "score_samples": lambda: fitted.score_samples(X),
+        "impute": lambda: imputer.transform(X),
+        "draw 5 completed tables": lambda: imputer.draw(X, 5),
+        "sample": lambda: model.sample(100_000, random_state=3),
+        "matrix recovery, 500 x 60": lambda: unrelu.ReLUMatrixRecovery(3).fit(low_rank).hidden(),
+        "latent recovery, 200 x 60": lambda: unrelu.ReLULatentRecovery(*layer).fit().transform(clean),
+        "peel": lambda: unrelu.peel(outputs, widths=[2]).layers[0].weights,
+    }
+
+
 # --- what is told -----------------------------------------------------------------------------------------------------
 def tell(line: str) -> None:
     sys.stdout.write(f"{line}\n")
@@ -337,7 +408,12 @@ def told_visits() -> dict[str, str]:
         return {f"visits of {name}": " / ".join(map(str, visits(call))) for name, call in calls.items()}
 
 
-TOLD: dict[str, Callable[[], dict[str, str]]] = {"counts": told_counts, "visits": told_visits, "waits": waits}
+TOLD: dict[str, Callable[[], dict[str, str]]] = {
+    "counts": told_counts,
+    "visits": told_visits,
+    "waits": waits,
+    "answers": answers,
+}
 
 
 def tell_of(chosen: list[str], base: str | None) -> None:
