@@ -287,7 +287,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         return fit.filling.latent_of(part, used.shifted(mean)) + mean
 
     def fit_transform(self, X: Table, y: Any = None) -> FloatArray:
-        """Fit to X and return :attr:`latent_`."""
+        """Fit to X and return ``latent_``."""
         return self.fit(X, y).latent_
 
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
