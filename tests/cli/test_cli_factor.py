@@ -519,10 +519,8 @@ def test_progress_is_drawn_on_a_terminal_only(run, on_terminal, rectified):
 
 
 def test_the_meter_tells_iterations_and_ranks(rectified, run, monkeypatch):
-    from unrelu.cli.frame import Meter
-
     told = []
-    monkeypatch.setattr(Meter, "__call__", lambda _, step: told.append(step.words))
+    monkeypatch.setattr("unrelu.cli.frame.meter", lambda _: lambda step: told.append(step.words))
     assert run("factor", rectified, "-o", "out.npz").exit_code == 0
     choosing = [words for words in told if words.startswith("held-out error by number 1: 0.")]
     assert ", 2: " in choosing[1]

@@ -14,7 +14,6 @@ import pytest
 
 import unrelu
 from tests.references.commands import invoke, rows_in
-from unrelu.cli.frame import Meter
 from unrelu.tables import open_samples, write_table
 
 N, D, P, Q = 1500, 24, 6, 2
@@ -181,11 +180,11 @@ def test_time_that_is_up_before_anything_was_found(run, refused, folder, linear,
 
 
 def test_an_interrupt_of_the_search_writes_what_was_found(run, linear, monkeypatch):
-    def interrupted(_, step):
+    def interrupted(step):
         if step.stage == "Finding planes":
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Meter, "__call__", interrupted)
+    monkeypatch.setattr("unrelu.cli.frame.meter", lambda _: interrupted)
     result = run("peel", linear, *UNFINISHED, "--json")
     assert "--max-seconds" not in _unfinished(result, 130, "The search was interrupted")
 
@@ -204,11 +203,11 @@ def test_an_interrupt_before_anything_was_found_leaves_nothing(run, folder, line
 def test_a_signal_in_the_search(linear):
     script = (
         "import time, unrelu.cli.frame as progress\n"
-        "def tell(_, step):\n"
+        "def tell(step):\n"
         "    if step.stage == 'Finding planes':\n"
         "        print('searching', flush=True)\n"
         "        time.sleep(60.0)\n"
-        "progress.Meter.__call__ = tell\n"
+        "progress.meter = lambda _: tell\n"
         "from unrelu.cli import main; main()\n"
     )
     command = [sys.executable, "-c", script, "peel", linear.name, *map(str, UNFINISHED)]

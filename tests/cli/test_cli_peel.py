@@ -343,10 +343,8 @@ def test_damaged_files_of_layers_are_refused(run, refused, rectified):
 
 
 def test_the_meter_tells_layers_and_units(run, rectified, linear, monkeypatch):
-    from unrelu.cli.frame import Meter
-
     told = []
-    monkeypatch.setattr(Meter, "__call__", lambda _, step: told.append(f"{step.stage}, {step.words}"))
+    monkeypatch.setattr("unrelu.cli.frame.meter", lambda _: lambda step: told.append(f"{step.stage}, {step.words}"))
     assert run("peel", rectified, "--widths", "3,3", "-o", "a.npz").exit_code == 2
     assert told[0].startswith("Layer 1: undoing the rectifier, iteration 1, residual")
     finding = [words for words in told if words.startswith("Layer 1: finding units")]
@@ -354,12 +352,10 @@ def test_the_meter_tells_layers_and_units(run, rectified, linear, monkeypatch):
 
 
 def test_an_interruption_leaves_nothing(run, folder, rectified, monkeypatch):
-    from unrelu.cli.frame import Meter
-
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(Meter, "__call__", interrupted)
+    monkeypatch.setattr("unrelu.cli.frame.meter", lambda _: interrupted)
     result = run("peel", rectified, "--widths", 3, "-o", "out.npz", "--hidden", "h.csv")
     assert result.exit_code == 130
     assert result.stderr == "Interrupted: nothing half-written is left.\n"
@@ -372,7 +368,7 @@ def test_a_signal_in_the_search_leaves_nothing(folder):
     )  # no unit is ever off: the search takes long
     script = (
         "import unrelu.cli.frame as progress, sys\n"
-        "progress.Meter.__call__ = lambda *_: print('searching', flush=True)\n"
+        "progress.meter = lambda _: lambda _: print('searching', flush=True)\n"
         "from unrelu.cli import main; main()\n"
     )
     command = [sys.executable, "-c", script, "peel", "L.npy", "--linear", "--widths", "10", "-o", "out.npz"]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from unrelu.papers.experiments import EXPERIMENTS
-from unrelu.papers.study import ROWS, Axis, Curve, Experiment, Measure, Panel, Results, Setting, Study
+from unrelu.papers.study import ROWS, Axis, Curve, Experiment, Measure, Panel, SeriesOf, Setting, Study, series_of
 
 
 def ends(settings: tuple[Setting, ...]) -> tuple[Setting, ...]:
@@ -40,10 +41,10 @@ MadeUp = dict[tuple[Curve, Measure], np.ndarray]
 
 
 @pytest.fixture
-def made_up() -> Callable[[Axis, tuple[Setting, ...], MadeUp], Results]:
+def made_up() -> Callable[[Axis, tuple[Setting, ...], MadeUp], SeriesOf]:
     """Results with given values, points x runs for every curve and measure."""
 
-    def build(axis: Axis, settings: tuple[Setting, ...], values: MadeUp) -> Results:
+    def build(axis: Axis, settings: tuple[Setting, ...], values: MadeUp) -> SeriesOf:
         arrays = {key: np.asarray(array, dtype=float) for key, array in values.items()}
         runs = next(iter(arrays.values())).shape[1]
         outcomes: dict[tuple[int, int, int], dict[str, dict[str, float]]] = {}
@@ -51,6 +52,6 @@ def made_up() -> Callable[[Axis, tuple[Setting, ...], MadeUp], Results]:
             for point, run in np.ndindex(array.shape):
                 trial = outcomes.setdefault((0, point, run), {})
                 trial.setdefault(curve.name, {})[measure.name] = float(array[point, run])
-        return Results((Panel(axis, settings, "made up", runs),), outcomes)
+        return partial(series_of, (Panel(axis, settings, "made up", runs),), outcomes)
 
     return build

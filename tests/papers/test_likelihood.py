@@ -9,7 +9,7 @@ from scipy.optimize import LinearConstraint, linprog, minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from unrelu.errors import InvalidParameterError, PartialRecoveryWarning
-from unrelu.papers.likelihood import BiasDensity, FeasibleSet, Split, literal_program
+from unrelu.papers.likelihood import BiasDensity, FeasibleSet, literal_program
 from unrelu.papers.program import (
     Likelihood,
     increasing_root,
@@ -130,10 +130,10 @@ class TestLiteralProgram:
     @pytest.mark.parametrize(("gamma", "nu"), [(1.5, 0.0), (1.4, 0.3), (4.0, 0.0)])
     def test_against_brute_force(self, p, gamma, nu):
         """Every column by itself: all b on a grid, and zero cells on a grid; nothing in (29) is likelier."""
-        split = literal_program(TINY, feasible_of(TINY, gamma, nu), BiasDensity.checked(p))
-        assert in_set_29(split.matrix, TINY, gamma, nu)
+        matrix, _ = literal_program(TINY, feasible_of(TINY, gamma, nu), BiasDensity.checked(p))
+        assert in_set_29(matrix, TINY, gamma, nu)
         for j in range(4):
-            x, m = TINY[:, [j]], split.matrix[:, [j]]
+            x, m = TINY[:, [j]], matrix[:, [j]]
             best = -np.inf
             for b in np.linspace(-5.0, 5.0, 401):
                 for zero in np.linspace(-gamma, gamma, 5):
@@ -148,31 +148,31 @@ class TestLiteralProgram:
         """With b = 1.5 from the mode: T = M + b <= 0 there, and nu below the positive cells."""
         X = np.array([[3.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
         for nu, expected in [(0.0, [-1.5, -1.5, -1.5]), (2.0, [-1.5, -2.5, -2.5])]:
-            split = literal_program(X, feasible_of(X, 9.0, nu), BiasDensity.checked(stats.norm(1.5, 1.0)))
-            np.testing.assert_allclose(split.matrix[1], expected, atol=1e-6)
-        negative = literal_program(X, feasible_of(X, 9.0), BiasDensity.checked(stats.norm(-2.0, 1.0)))
-        np.testing.assert_array_equal(negative.matrix[1], 0.0)
+            matrix, _ = literal_program(X, feasible_of(X, 9.0, nu), BiasDensity.checked(stats.norm(1.5, 1.0)))
+            np.testing.assert_allclose(matrix[1], expected, atol=1e-6)
+        negative, _ = literal_program(X, feasible_of(X, 9.0), BiasDensity.checked(stats.norm(-2.0, 1.0)))
+        np.testing.assert_array_equal(negative[1], 0.0)
 
     def test_a_column_that_is_never_positive(self):
         gamma = 2.0
-        split = literal_program(TINY, feasible_of(TINY, gamma), BiasDensity.checked(NORMAL))
-        np.testing.assert_array_equal(split.matrix[:, 2], -gamma)
-        bounded = literal_program(TINY, feasible_of(TINY), BiasDensity.checked(stats.uniform(-1.0, 2.5)))
-        np.testing.assert_array_equal(bounded.matrix[:, 2], -1.5)  # any lower value is as likely
-        assert bounded.bias[2] <= 1.5
+        matrix, _ = literal_program(TINY, feasible_of(TINY, gamma), BiasDensity.checked(NORMAL))
+        np.testing.assert_array_equal(matrix[:, 2], -gamma)
+        bounded, highest = literal_program(TINY, feasible_of(TINY), BiasDensity.checked(stats.uniform(-1.0, 2.5)))
+        np.testing.assert_array_equal(bounded[:, 2], -1.5)  # any lower value is as likely
+        assert highest[2] <= 1.5
         with pytest.raises(InvalidParameterError, match=r"no maximum without gamma: column 2 never"):
             literal_program(TINY, feasible_of(TINY), BiasDensity.checked(NORMAL))
 
     def test_missing_cells_are_nobodys(self):
         X = TINY.copy()
         X[0, 0], X[2, 1], X[:, 3] = np.nan, np.nan, np.nan
-        split = literal_program(X, feasible_of(X, 2.0, 0.1), BiasDensity.checked(stats.norm(0.3, 1.0)))
-        np.testing.assert_array_equal(split.matrix[np.isnan(X)], 0.0)
-        alone = literal_program(
+        matrix, bias = literal_program(X, feasible_of(X, 2.0, 0.1), BiasDensity.checked(stats.norm(0.3, 1.0)))
+        np.testing.assert_array_equal(matrix[np.isnan(X)], 0.0)
+        alone, _ = literal_program(
             X[1:, [0]], feasible_of(X[1:, [0]], 2.0, 0.1), BiasDensity.checked(stats.norm(0.3, 1.0))
         )
-        np.testing.assert_array_equal(split.matrix[1:, [0]], alone.matrix)
-        assert split.bias[3] == pytest.approx(0.3, abs=1e-6)
+        np.testing.assert_array_equal(matrix[1:, [0]], alone)
+        assert bias[3] == pytest.approx(0.3, abs=1e-6)
 
     def test_recovered_factors_are_its_leading_singular_vectors(self):
         X = rectified(truth(0))
@@ -180,10 +180,10 @@ class TestLiteralProgram:
         recovered = Likelihood(NORMAL, gamma=9.0, constraint="none").recover(
             task_of(X, watch=lambda step: heard.append(step.state))
         )
-        split = literal_program(X, feasible_of(X, 9.0), BiasDensity.checked(NORMAL))
-        u, s, vt = np.linalg.svd(split.matrix, full_matrices=False)
+        matrix, bias = literal_program(X, feasible_of(X, 9.0), BiasDensity.checked(NORMAL))
+        u, s, vt = np.linalg.svd(matrix, full_matrices=False)
         np.testing.assert_allclose(low_rank(recovered.factors), (u[:, :3] * s[:3]) @ vt[:3], atol=1e-10)
-        np.testing.assert_array_equal(recovered.factors.bias, split.bias)
+        np.testing.assert_array_equal(recovered.factors.bias, bias)
         assert recovered.fixed_bias
         assert recovered.converged
         T = recovered.factors.matrix()
@@ -365,11 +365,11 @@ def solved(X, radius, p=NORMAL, gamma=np.inf, nu=0.0, tolerance=1e-7, rounds=400
     """(M, b) of the nuclear program, before any truncation."""
     feasible, density = feasible_of(X, gamma, nu), BiasDensity.checked(p)
     feasible.check(density)
-    start = Split(np.zeros_like(X), np.zeros(X.shape[1]))
+    start = np.zeros_like(X), np.zeros(X.shape[1])
     task = task_of(X, 2, tolerance=tolerance, max_iterations=rounds)
-    split, _, done = solve_nuclear(task, X, feasible, density, radius, start)
+    *found, _, done = solve_nuclear(task, X, feasible, density, radius, start)
     assert done
-    return split
+    return found
 
 
 def by_slsqp(X, radius, p, gamma, nu):
@@ -426,23 +426,23 @@ class TestNuclear:
     @pytest.mark.parametrize(("gamma", "nu"), [(3.0, 0.0), (1.2, 0.2)])
     @pytest.mark.parametrize("p", [stats.norm(-1.0, 1.0), stats.logistic(-0.5, 0.6), stats.norm(1.5, 0.4)])
     def test_against_slsqp(self, tiny, p, gamma, nu):
-        literal = literal_program(tiny, feasible_of(tiny, gamma, nu), BiasDensity.checked(p))
-        radius = 0.7 * np.linalg.norm(literal.matrix, "nuc")
-        split = solved(tiny, radius, p, gamma, nu)
-        assert in_set_29(split.matrix, tiny, gamma, nu)
-        assert np.linalg.norm(split.matrix, "nuc") <= radius * (1.0 + 1e-5)
+        literal, _ = literal_program(tiny, feasible_of(tiny, gamma, nu), BiasDensity.checked(p))
+        radius = 0.7 * np.linalg.norm(literal, "nuc")
+        matrix, _ = solved(tiny, radius, p, gamma, nu)
+        assert in_set_29(matrix, tiny, gamma, nu)
+        assert np.linalg.norm(matrix, "nuc") <= radius * (1.0 + 1e-5)
         other, reference = by_slsqp(tiny, radius, p, gamma, nu)
-        np.testing.assert_allclose(split.matrix[tiny > 0.0], other[tiny > 0.0], atol=3e-3)
-        ours = log_likelihood(split.matrix, tiny, p)
-        assert ours < log_likelihood(literal.matrix, tiny, p) - 1e-3  # the ball is felt
+        np.testing.assert_allclose(matrix[tiny > 0.0], other[tiny > 0.0], atol=3e-3)
+        ours = log_likelihood(matrix, tiny, p)
+        assert ours < log_likelihood(literal, tiny, p) - 1e-3  # the ball is felt
         assert ours == pytest.approx(reference, abs=2e-5)
 
     def test_a_wider_ball_is_likelier_and_a_wide_one_is_no_constraint(self, tiny):
         p, gamma = stats.norm(-1.0, 1.0), 3.0
-        literal = literal_program(tiny, feasible_of(tiny, gamma), BiasDensity.checked(p))
-        norm = np.linalg.norm(literal.matrix, "nuc")
-        values = [log_likelihood(solved(tiny, share * norm, p, gamma).matrix, tiny, p) for share in (0.5, 0.6, 0.7)]
-        best = log_likelihood(literal.matrix, tiny, p)
+        literal, _ = literal_program(tiny, feasible_of(tiny, gamma), BiasDensity.checked(p))
+        norm = np.linalg.norm(literal, "nuc")
+        values = [log_likelihood(solved(tiny, share * norm, p, gamma)[0], tiny, p) for share in (0.5, 0.6, 0.7)]
+        best = log_likelihood(literal, tiny, p)
         assert values[0] < values[1] - 1e-3
         assert values[1] < values[2] - 1e-3
         assert values[2] < best - 1e-3
@@ -456,16 +456,16 @@ class TestNuclear:
         true = truth(20, n=40, d=12, k=2)
         X = rectified(true)
         radius = np.linalg.norm(low_rank(true), "nuc")
-        split = solved(X, radius, p, tolerance=1e-6)
-        assert in_set_29(split.matrix, X)
-        assert np.linalg.norm(split.matrix, "nuc") <= radius * (1.0 + 1e-5)
-        ours = log_likelihood(split.matrix, X, p)
+        matrix, _ = solved(X, radius, p, tolerance=1e-6)
+        assert in_set_29(matrix, X)
+        assert np.linalg.norm(matrix, "nuc") <= radius * (1.0 + 1e-5)
+        ours = log_likelihood(matrix, X, p)
         others = [low_rank(true)]
-        others += [solved(X, radius, stats.norm(m, s), tolerance=1e-6).matrix for m, s in [(-1, 1), (0.2, 0.3), (1, 1)]]
+        others += [solved(X, radius, stats.norm(m, s), tolerance=1e-6)[0] for m, s in [(-1, 1), (0.2, 0.3), (1, 1)]]
         for other in others:
             assert in_set_29(other, X)
             for share in (0.001, 0.1, 1.0):
-                nearby = split.matrix + share * (other - split.matrix)
+                nearby = matrix + share * (other - matrix)
                 assert log_likelihood(nearby, X, p) <= ours + 1e-4
 
     def test_rounds(self):
@@ -480,10 +480,10 @@ class TestNuclear:
         hidden = X.copy()
         hidden[::5, ::2] = np.nan
         radius = np.linalg.norm(low_rank(true), "nuc")
-        seen, free = solved(X, radius, tolerance=1e-6), solved(hidden, radius, tolerance=1e-6)
-        assert np.isfinite(free.matrix).all()
-        assert in_set_29(free.matrix, hidden)
-        assert log_likelihood(free.matrix, hidden, NORMAL) > log_likelihood(seen.matrix, X, NORMAL) + 1e-3
+        seen, free = solved(X, radius, tolerance=1e-6)[0], solved(hidden, radius, tolerance=1e-6)[0]
+        assert np.isfinite(free).all()
+        assert in_set_29(free, hidden)
+        assert log_likelihood(free, hidden, NORMAL) > log_likelihood(seen, X, NORMAL) + 1e-3
 
     def test_the_method_watches_and_returns_the_truncation(self, tiny):
         heard = []
@@ -494,11 +494,11 @@ class TestNuclear:
         assert recovered.fixed_bias
         assert [one.iterations for one in heard] == list(range(1, recovered.iterations + 1))
         assert all(one.factors.loadings.shape == (5, 2) and one.residual >= 0.0 for one in heard)
-        split = solved(tiny, 5.0, p, 3.0)
-        u, s, vt = np.linalg.svd(split.matrix)
+        matrix, bias = solved(tiny, 5.0, p, 3.0)
+        u, s, vt = np.linalg.svd(matrix)
         np.testing.assert_allclose(low_rank(recovered.factors), (u[:, :2] * s[:2]) @ vt[:2], atol=2e-3)
         seen = (tiny > 0.0).any(axis=0)
-        np.testing.assert_allclose(recovered.factors.bias[seen], split.bias[seen], atol=2e-3)
+        np.testing.assert_allclose(recovered.factors.bias[seen], bias[seen], atol=2e-3)
         # Of the biases that keep a column at its floor, the most likely: here the mode.
         assert recovered.factors.bias[3] == pytest.approx(-1.0, abs=1e-6)
         heard.clear()
@@ -536,25 +536,25 @@ class TestPieces:
         X[3, 0] = np.nan
         V = rng.uniform(-3.0, 3.0, size=X.shape)
         nearest = likelihood_side(X, feasible_of(X, gamma, nu), BiasDensity.checked(p))
-        split = nearest(V, rho, np.zeros(4))
+        matrix, best_bias = nearest(V, rho, np.zeros(4))
 
         def cost(M):
             return -log_likelihood(M, X, p) + 0.5 * rho * ((M - V) ** 2).sum()
 
-        assert in_set_29(split.matrix, X, gamma, nu)
-        assert (split.matrix == -gamma).any()
+        assert in_set_29(matrix, X, gamma, nu)
+        assert (matrix == -gamma).any()
         others = 0
         for size in (1e-3, 1e-2, 0.1, 1.0):
             for _ in range(400):
                 one = rng.integers(4) == np.arange(4)  # one column's b moves, and zero cells, or they are V itself
-                bias = split.bias + size * rng.standard_normal() * one
-                zeros = rng.choice([V, split.matrix + size * rng.standard_normal((4, 4)) * one])
+                bias = best_bias + size * rng.standard_normal() * one
+                zeros = rng.choice([V, matrix + size * rng.standard_normal((4, 4)) * one])
                 M = np.where(X > 0.0, X - bias, np.clip(zeros, -gamma, gamma))
                 ceiling = np.where(X > 0.0, M, np.inf).min(axis=0) - nu
                 M = np.where(X <= 0.0, np.minimum(M, ceiling), M)
                 if in_set_29(M, X, gamma, nu):
                     others += 1
-                    assert cost(split.matrix) <= cost(M) + 1e-9
+                    assert cost(matrix) <= cost(M) + 1e-9
         assert others > 100
 
     def test_projection_on_the_ball(self):

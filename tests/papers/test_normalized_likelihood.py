@@ -43,8 +43,8 @@ def test_program_34_maximises_it():
     table = np.maximum(matrix + P.rvs(size=12, random_state=rng), 0.0)
     feasible = FeasibleSet.of(Cells(table), gamma, nu)
     density = BiasDensity.checked(P)
-    best = literal_program(table, feasible, density)
-    most = normalized_log_likelihood(table, best.matrix, P)
+    best, _ = literal_program(table, feasible, density)
+    most = normalized_log_likelihood(table, best, P)
     low, high = feasible.bounds
     for _ in range(200):
         bias = rng.uniform(np.maximum(low, -4.0), np.minimum(high, 4.0))

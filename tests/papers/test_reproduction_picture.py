@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from unrelu.methods import OnePass
 from unrelu.papers.experiments import EXPERIMENTS
-from unrelu.papers.study import BIAS, KL, Curve, Results, Study
+from unrelu.papers.study import BIAS, KL, Curve, SeriesOf, Study, series_of
 from unrelu.report.pictures import LEARNED, rendered
 from unrelu.report.trying import reproduction_picture, strokes
 
 
-def made_up(name: str) -> tuple[Study, Results]:
+def made_up(name: str) -> tuple[Study, SeriesOf]:
     """The quick plan with values that differ by panel, point, run and curve; one mean is infinite."""
     study = Study(EXPERIMENTS[name], quick=True)
     rng = np.random.default_rng(0)
@@ -26,7 +28,7 @@ def made_up(name: str) -> tuple[Study, Results]:
     first = study.experiment.curves[0].name
     if KL in study.experiment.measures:
         outcomes[0, 0, 0][first]["kl"] = float("inf")
-    return study, Results(study.panels, outcomes)
+    return study, partial(series_of, study.panels, outcomes)
 
 
 @pytest.mark.parametrize(("name", "rows"), [("wu2019-figure1", 1), ("outliers-figure1", 2), ("outliers-figure2", 2)])
@@ -38,7 +40,7 @@ def test_panels_show_the_means_of_every_curve(name, rows):
     assert len(figure.axes) == rows * len(panels)
     for axes, (group, panel) in zip(figure.axes, ((g, p) for g in groups for p in panels), strict=True):
         drawn = [container.lines[0].get_xydata() for container in axes.containers]
-        wanted = [results.series(panel.axis, curve, m) for curve in study.experiment.curves for m in group]
+        wanted = [results(panel.axis, curve, m) for curve in study.experiment.curves for m in group]
         assert len(drawn) == len(wanted)
         for points, series in zip(drawn, wanted, strict=True):
             np.testing.assert_array_equal(points[:, 0], series.x)

@@ -76,8 +76,8 @@ def test_results_are_those_in_the_file_and_repeat_themselves(tiny, tmp_path):
     reread = Journal(study, tmp_path).results()
     for curve in study.experiment.curves:
         for measure in study.experiment.measures:
-            expected = results.series(ROWS, curve, measure)
-            np.testing.assert_array_equal(reread.series(ROWS, curve, measure).values, expected.values)
+            expected = results(ROWS, curve, measure)
+            np.testing.assert_array_equal(reread(ROWS, curve, measure).values, expected.values)
     other = tiny("wu2019-figure1", seed=1)
     three, *_ = reproduced(other, tmp_path / "two")
     assert one.csv_path.read_bytes() != three.csv_path.read_bytes()
@@ -229,6 +229,6 @@ def test_a_panel_may_have_more_runs(tiny, tmp_path):
     study = replace(study, experiment=replace(study.experiment, quick=panels))
     journal, results, _ = reproduced(study, tmp_path)
     for panel, runs in zip(panels, (5, 2, 2), strict=True):
-        assert results.series(panel.axis, study.experiment.curves[0], BIAS).values.shape[1] == runs
+        assert results(panel.axis, study.experiment.curves[0], BIAS).values.shape[1] == runs
     assert study.runs_in_words == "2 (5 along n)"
     assert "2 (5 along n) runs a point" in journal.checklist_path.read_text("utf-8")

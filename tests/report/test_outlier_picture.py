@@ -7,32 +7,35 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
-from unrelu.report.outliers import Judged, outlier_picture, score_edges
+from unrelu.report.outliers import outlier_picture, score_edges
 from unrelu.report.pictures import rendered
 
 
-def judged(scores, simulated, threshold, cells, names) -> Judged:
+def judged(scores, simulated, threshold, cells) -> SimpleNamespace:
     top = np.arange(len(cells))
     looked_at = SimpleNamespace(whole=dict(zip(top.tolist(), cells, strict=True)))
-    verdict = SimpleNamespace(scores=scores, model_scores=simulated, threshold=threshold, top=top, cells=looked_at)
-    law = SimpleNamespace(feature_names=names, n_features=len(names))
-    return Judged(SimpleNamespace(false_alarm_rate=0.01, distribution_=law), verdict, {})
+    return SimpleNamespace(scores=scores, model_scores=simulated, threshold=threshold, top=top, cells=looked_at)
 
 
-def result_of(d: int = 4, rows: int = 6, lowest: float = -50.0) -> Judged:
+def picture_of(verdict: SimpleNamespace, names: tuple[str, ...] | None = None) -> Figure:
+    names = names or tuple(f"column {j}" for j in range(len(verdict.cells.whole.get(0, ()))))
+    return outlier_picture(verdict, names, 0.01)
+
+
+def result_of(d: int = 4, rows: int = 6, lowest: float = -50.0) -> SimpleNamespace:
     rng = np.random.default_rng(0)
     simulated = np.sort(-rng.chisquare(d, 5000) / 2.0)
     scores = np.concatenate([np.linspace(lowest, -20.0, 30), -rng.chisquare(d, 970) / 2.0])
     cells = rng.normal(0.0, 4.0, (rows, d))
     if rows:
         cells[0, 0] = np.nan
-    names = tuple(f"column {j}" for j in range(d))
-    return judged(scores, simulated, float(np.quantile(simulated, 0.01)), cells, names)
+    return judged(scores, simulated, float(np.quantile(simulated, 0.01)), cells)
 
 
-def strangeness(result: Judged) -> np.ndarray:
-    return np.array(list(result.verdict.cells.whole.values()))
+def strangeness(result: SimpleNamespace) -> np.ndarray:
+    return np.array(list(result.cells.whole.values()))
 
 
 OTHERS = [pytest.param(*kind, marks=pytest.mark.slow) for kind in ((".svg", b"<?xml"), (".pdf", b"%PDF"))]
@@ -40,7 +43,7 @@ OTHERS = [pytest.param(*kind, marks=pytest.mark.slow) for kind in ((".svg", b"<?
 
 @pytest.mark.parametrize(("kind", "start"), [(".png", b"\x89PNG"), *OTHERS])
 def test_kinds_of_pictures(kind, start):
-    one, two = (rendered(outlier_picture(result_of()), kind) for _ in range(2))
+    one, two = (rendered(picture_of(result_of()), kind) for _ in range(2))
     assert one.startswith(start)
     assert one == two
 
@@ -48,49 +51,49 @@ def test_kinds_of_pictures(kind, start):
 @pytest.mark.parametrize("lowest", [-21.0, -50.0, -1e9])
 def test_every_row_is_counted_and_far_ones_do_not_hide_the_others(lowest):
     result = result_of(lowest=lowest)
-    scores = outlier_picture(result).axes[0]
+    scores = picture_of(result).axes[0]
     table, model = (patch.get_data() for patch in scores.patches)
-    assert table.values.sum() == len(result.verdict.scores)
-    assert model.values.sum() == pytest.approx(len(result.verdict.scores))  # as many clean rows
-    assert scores.lines[0].get_xdata()[0] == result.verdict.threshold
+    assert table.values.sum() == len(result.scores)
+    assert model.values.sum() == pytest.approx(len(result.scores))  # as many clean rows
+    assert scores.lines[0].get_xdata()[0] == result.threshold
     # The rows of the model keep at least a fifth of the width.
-    genuine = np.ptp(result.verdict.model_scores) / np.ptp(score_edges(result.verdict))
+    genuine = np.ptp(result.model_scores) / np.ptp(score_edges(result))
     assert genuine > 0.2
-    beyond = int(np.sum(result.verdict.scores < table.edges[0]))
+    beyond = int(np.sum(result.scores < table.edges[0]))
     assert [text.get_text().startswith(f"← {beyond:,} row") for text in scores.texts] == [True] * (beyond > 0)
 
 
 def test_the_cells_are_those_of_the_strangest_rows():
     result = result_of()
-    cells = outlier_picture(result).axes[1]
+    cells = picture_of(result).axes[1]
     shown = cells.collections[0].get_array().reshape(strangeness(result).shape)
     np.testing.assert_array_equal(np.ma.getmaskarray(shown), np.isnan(strangeness(result)))
     np.testing.assert_array_equal(shown.compressed(), strangeness(result)[~np.isnan(strangeness(result))])
     norm = cells.collections[0].norm
     assert norm(0.0) == pytest.approx(0.5)  # neither red nor blue
     assert norm.vmax >= np.nanmax(np.abs(strangeness(result)))
-    assert [label.get_text() for label in cells.get_xticklabels()] == list(result.names)
+    assert [label.get_text() for label in cells.get_xticklabels()] == [f"column {j}" for j in range(4)]
     assert [label.get_text() for label in cells.get_yticklabels()] == ["1", "2", "3", "4", "5", "6"]
     assert cells.yaxis_inverted()  # the strangest row on top
 
 
 def test_infinite_cells_and_a_single_row_can_be_drawn():
-    result = judged(np.array([-3.0]), np.linspace(-9.0, 0.0, 50), -8.0, np.array([[np.inf, 0.0]]), ("a", "$b"))
-    figure = outlier_picture(result)
+    result = judged(np.array([-3.0]), np.linspace(-9.0, 0.0, 50), -8.0, np.array([[np.inf, 0.0]]))
+    figure = outlier_picture(result, ("a", "$b"), 0.01)
     assert rendered(figure).startswith(b"\x89PNG")
     assert [label.get_text() for label in figure.axes[1].get_xticklabels()] == ["a", r"\$b"]
     assert [text.get_text() for text in figure.axes[1].texts] == ["+inf"]
 
 
 def test_without_rows_there_is_one_panel():
-    figure = outlier_picture(result_of(rows=0))
+    figure = picture_of(result_of(rows=0))
     assert len(figure.axes) == 1
     assert rendered(figure).startswith(b"\x89PNG")
 
 
 def test_of_many_columns_and_rows_the_strangest_are_shown():
     result = result_of(d=100, rows=60)
-    cells = outlier_picture(result).axes[1]
+    cells = picture_of(result).axes[1]
     shown = cells.collections[0].get_array().reshape(25, 30)
     kept = np.array([int(label.get_text().split()[1]) for label in cells.get_xticklabels()])
     np.testing.assert_array_equal(kept, np.sort(kept))
@@ -103,7 +106,7 @@ def test_of_many_columns_and_rows_the_strangest_are_shown():
 
 @pytest.mark.parametrize(("d", "rows"), [(4, 6), (40, 25), (2, 1)])
 def test_nothing_overlaps_the_edge(d, rows):
-    figure = outlier_picture(result_of(d, rows))
+    figure = picture_of(result_of(d, rows))
     figure.draw_without_rendering()
     for axes in figure.axes:
         box = axes.get_tightbbox()  # the layout settles to within a pixel
@@ -115,9 +118,9 @@ def test_nothing_overlaps_the_edge(d, rows):
 @pytest.mark.parametrize(("d", "rows"), [(12, 12), (13, 5), (30, 5)])
 def test_numbers_in_cells_do_not_overlap(d, rows):
     result = result_of(d, rows)
-    for cells in result.verdict.cells.whole.values():
+    for cells in result.cells.whole.values():
         cells[:] = -1234.0
-    figure = outlier_picture(result)
+    figure = picture_of(result)
     figure.draw_without_rendering()
     texts = figure.axes[1].texts
     assert (len(texts) > 0) == (d <= 12)

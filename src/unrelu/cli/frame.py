@@ -39,7 +39,7 @@ from unrelu.notebook import Table, plain
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from unrelu.contracts import Samples, Step
+    from unrelu.contracts import Samples, Step, Watch
 
 STDOUT = Path("-")
 BAD_INPUT, INTERNAL, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
@@ -238,7 +238,7 @@ class Job:
         check_outputs([self._outputs[name]])
 
     @contextmanager
-    def watch(self, doubts: bool = True) -> Iterator[Meter]:
+    def watch(self, doubts: bool = True) -> Iterator[Watch]:
         """Around long work: a watch that shows its steps, on a terminal only. Without ``doubts`` those are no warnings,
         as the answer has them in one table."""
         from rich.console import Console
@@ -256,7 +256,7 @@ class Job:
         with progress if drawn else nullcontext(), warnings.catch_warnings():
             if not doubts:
                 warnings.simplefilter("ignore", DoubtfulTableWarning)
-            shown = Meter(progress)
+            shown = meter(progress)
             with telling_of_compiling(shown if sys.stderr.isatty() else unwatched):
                 yield shown
 
@@ -385,20 +385,19 @@ def output_folder(folder: Path) -> Iterator[None]:
 # --- progress -------------------------------------------------------------------------------------
 
 
-class Meter:
+def meter(progress: Progress) -> Watch:
     """A watch that shows every step on one line of the terminal: the stage, how far it is, and words on it."""
+    task, stage = progress.add_task("Starting", total=None, words=""), ""
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
-        self._task = progress.add_task("Starting", total=None, words="")
-        self._stage = ""
-
-    def __call__(self, step: Step) -> None:
-        if step.stage != self._stage:
-            self._stage = step.stage
-            self._progress.reset(self._task, description=step.stage, words="")
+    def show(step: Step) -> None:
+        nonlocal stage
+        if step.stage != stage:
+            stage = step.stage
+            progress.reset(task, description=stage, words="")
         # A stage without a known end has a bar that only moves.
-        self._progress.update(self._task, completed=step.done, total=step.total, words=step.words)
+        progress.update(task, completed=step.done, total=step.total, words=step.words)
+
+    return show
 
 
 # --- what the library says of parameters and rows, said of options and lines ------------------------

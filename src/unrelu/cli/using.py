@@ -192,6 +192,7 @@ def score(
     """
     from unrelu.estimators import FloorImputer
     from unrelu.report import outliers
+    from unrelu.report.tables import labels
     from unrelu.tables.write import write_columns
 
     most = 10 if top is None else top
@@ -201,13 +202,15 @@ def score(
         if not cells:
             verdict = detector.judge(table, top=most, cells_of="top" if output is None else "flagged")
     if not cells:
-        judged = outliers.Judged(detector, verdict, table.ids())
+        ids, names = table.ids(), labels(detector.distribution_)
         job.write(
-            output=lambda path: write_columns(path, judged.lines()),
-            picture=lambda: outliers.outlier_picture(judged),
+            output=lambda path: write_columns(path, outliers.score_lines(detector, verdict, ids)),
+            picture=lambda: outliers.outlier_picture(verdict, names, false_alarm_rate),
         )
         judge = "the model of their genuine rows" if model is None else str(model)
-        return job.answer({"model": model, **judged.facts()}, judged.shown(judge, job.seconds), fitted=detector)
+        facts = outliers.score_facts(detector, verdict, ids)
+        shown = outliers.score_shown(detector, verdict, ids, judge, job.seconds)
+        return job.answer({"model": model, **facts}, shown, fitted=detector)
     # The strangest cells; all of them where they are written and nobody asks for fewer.
     kept = most if top is not None or output is None else None
     law, sizes = detector.distribution_, (detector.strangeness(table), detector.cell_probabilities(table))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -276,15 +276,8 @@ class FeasibleSet:
             )
 
 
-class Split(NamedTuple):
-    """M and b of X = ReLU(M + 1 b'), M of any rank."""
-
-    matrix: FloatArray
-    bias: FloatArray
-
-
-def literal_program(values: FloatArray, feasible: FeasibleSet, density: BiasDensity) -> Split:
-    """Program (34) without a constraint on the rank: its columns have nothing in common.
+def literal_program(values: FloatArray, feasible: FeasibleSet, density: BiasDensity) -> tuple[FloatArray, FloatArray]:
+    """(M, b) of program (34) without a constraint on the rank: its columns have nothing in common.
 
     b_j is where p is largest on [low_j, high_j]. The cells at the floor do not appear in the likelihood: every value
     in [-gamma, cap_j - b_j] is a solution, and what is returned is the one next to 0 that also has M_ij + b_j <= 0,
@@ -303,7 +296,7 @@ def literal_program(values: FloatArray, feasible: FeasibleSet, density: BiasDens
     ceiling = np.minimum(0.0, np.minimum(feasible.caps, 0.0) - bias)
     at_floor = np.where(never, depth, np.maximum(-feasible.gamma, ceiling))
     matrix = np.where(values > 0.0, values - bias, np.where(np.isnan(values), 0.0, at_floor))
-    return Split(matrix, bias)
+    return matrix, bias
 
 
 def leading_factors(u: FloatArray, singular: FloatArray, vt: FloatArray, rank: int, bias: FloatArray) -> Factors:

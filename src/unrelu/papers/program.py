@@ -22,7 +22,6 @@ from unrelu.papers.likelihood import (
     BiasDensity,
     FeasibleSet,
     FrozenDistribution,
-    Split,
     leading_factors,
     literal_program,
     relative_residual,
@@ -123,16 +122,18 @@ class Likelihood:
             return _rank_program(task, feasible, density)
         values = task.cells.rows(0, task.cells.shape[0])
         if self.constraint == "none":
-            found = _leading(task, values, literal_program(values, feasible, density), 1)
+            found = _leading(task, values, *literal_program(values, feasible, density), 1)
             task.watch(Iterate(1, found.residual, found.factors).step())
             return found
         with one_blas_thread():  # many decompositions of matrices too small for several
             return _nuclear_program(task, values, feasible, density, float(self.nuclear_norm or 0.0))
 
 
-def _leading(task: Task, values: FloatArray, split: Split, iterations: int, converged: bool = True) -> Recovered:
+def _leading(
+    task: Task, values: FloatArray, matrix: FloatArray, bias: FloatArray, iterations: int, converged: bool = True
+) -> Recovered:
     """The leading factors of a matrix of any rank."""
-    factors = leading_factors(*np.linalg.svd(split.matrix, full_matrices=False), task.n_components, split.bias)
+    factors = leading_factors(*np.linalg.svd(matrix, full_matrices=False), task.n_components, bias)
     return Recovered(factors, iterations, relative_residual(values, factors), converged, fixed_bias=True)
 
 
@@ -300,29 +301,34 @@ def _nuclear_program(
     never = feasible.never
     if task.start is not None:
         bias = np.zeros(task.cells.shape[1]) if task.start.bias is None else task.start.bias
-        start = Split(task.start.latent @ task.start.loadings.T, bias)
+        start = task.start.latent @ task.start.loadings.T, bias
     elif np.isinf(feasible.gamma):  # the literal program would send columns that are never positive to -infinity
         unseen = replace(feasible, zeros=np.where(never, 0.0, feasible.zeros))
         start = literal_program(np.where(never, np.nan, values), unseen, density)
     else:
         start = literal_program(values, feasible, density)
     tolerated = replace(task, tolerance=max(task.tolerance, _ADMM_TOLERANCE))
-    split, iterations, converged = solve_nuclear(tolerated, values, feasible, density, nuclear_norm, start)
+    matrix, bias, iterations, converged = solve_nuclear(tolerated, values, feasible, density, nuclear_norm, start)
     if not converged:
-        norm = float(np.linalg.norm(split.matrix, "nuc"))
+        norm = float(np.linalg.norm(matrix, "nuc"))
         warn(
             f"ADMM had not settled after max_iterations={iterations}: its matrix in (29) has nuclear norm {norm:.6g},"
             f" nuclear_norm={nuclear_norm:g} was asked for. Raise max_iterations; if the two stay apart, no"
             " matrix meets both: raise nuclear_norm.",
             ConvergenceWarning,
         )
-    bias = density.argmax(np.where(never, -np.inf, split.bias), split.bias)
-    return _leading(task, values, Split(split.matrix, bias), iterations, converged)
+    bias = density.argmax(np.where(never, -np.inf, bias), bias)
+    return _leading(task, values, matrix, bias, iterations, converged)
 
 
 def solve_nuclear(
-    task: Task, values: FloatArray, feasible: FeasibleSet, density: BiasDensity, nuclear_norm: float, start: Split
-) -> tuple[Split, int, bool]:
+    task: Task,
+    values: FloatArray,
+    feasible: FeasibleSet,
+    density: BiasDensity,
+    nuclear_norm: float,
+    start: tuple[FloatArray, FloatArray],
+) -> tuple[FloatArray, FloatArray, int, bool]:
     """Program (34) with |M|_* <= ``nuclear_norm``, (21), by Douglas-Rachford splitting (ADMM).
 
         minimise f(M) + g(Z)  subject to  M = Z
@@ -335,21 +341,22 @@ def solve_nuclear(
 
     which is ADMM with scaled multipliers S - Z. Where M = Z, rho (S - Z) is a normal of the ball and minus a
     subgradient of f: M is the solution. Anderson mixing of the last states shortens the way; rho keeps |S - Z| at a
-    tenth of |M|, where the rounds were found to be fewest. Returned are M of (29), next to the ball by the task's
-    tolerance where the flag, last, says converged, and the number of rounds.
+    tenth of |M|, where the rounds were found to be fewest. ``start`` and what is returned are (M, b), M of (29), next
+    to the ball by the task's tolerance where the flag, last, says converged; the number of rounds stands between them.
     """
     nearest = likelihood_side(values, feasible, density)
     rho = 1.0 / (len(values) * density.spread**2)
-    split, state, done = start, start.matrix, False
+    (matrix, bias), done = start, False
+    state = matrix
     mixed = _anderson_mixing()
     for iteration in range(1, task.max_iterations + 1):
         left, singular, right = project_on_ball(state, nuclear_norm)
         z = (left * singular) @ right
-        split = nearest(2.0 * z - state, rho, split.bias)
-        factors = leading_factors(left, singular, right, task.n_components, split.bias)
+        matrix, bias = nearest(2.0 * z - state, rho, bias)
+        factors = leading_factors(left, singular, right, task.n_components, bias)
         task.watch(Iterate(iteration, relative_residual(values, factors), factors).step())
-        step = split.matrix - z
-        gap, size, pull = (float(np.linalg.norm(each)) for each in (step, split.matrix, state - z))
+        step = matrix - z
+        gap, size, pull = (float(np.linalg.norm(each)) for each in (step, matrix, state - z))
         if gap <= task.tolerance * min(size, max(pull / _PULL, _LEAST_PULL * size)):
             done = True
             break
@@ -358,7 +365,7 @@ def solve_nuclear(
             rho, state, mixed = rho * factor, z + (state - z) / factor + _RELAXATION * step, _anderson_mixing()
         else:
             state = mixed(state, _RELAXATION * step)
-    return split, iteration, done
+    return matrix, bias, iteration, done
 
 
 def _anderson_mixing() -> Callable[[FloatArray, FloatArray], FloatArray]:
@@ -397,7 +404,7 @@ def _anderson_mixing() -> Callable[[FloatArray, FloatArray], FloatArray]:
 
 def likelihood_side(
     values: FloatArray, feasible: FeasibleSet, density: BiasDensity
-) -> Callable[[FloatArray, float, FloatArray], Split]:
+) -> Callable[[FloatArray, float, FloatArray], tuple[FloatArray, FloatArray]]:
     """(V, rho, start of b) -> argmin over M of f(M) + rho/2 |M - V|^2, and its b.
 
     Given b_j the cells of column j are X_ij - b_j (positive), V_ij clipped to [-gamma, cap_j - b_j] (at the floor)
@@ -411,7 +418,7 @@ def likelihood_side(
     positive, at_floor = values > 0.0, values <= 0.0
     seen, count = np.where(positive, values, 0.0), positive.sum(axis=0)
 
-    def nearest(v: FloatArray, rho: float, bias: FloatArray) -> Split:
+    def nearest(v: FloatArray, rho: float, bias: FloatArray) -> tuple[FloatArray, FloatArray]:
         gap = np.where(positive, v - seen, 0.0).sum(axis=0)
         height = np.where(at_floor, v - caps, -np.inf)
 
@@ -424,7 +431,7 @@ def likelihood_side(
 
         b = increasing_root(slope, np.clip(bias, low, high), low, high, density.spread)
         below = np.clip(v, -gamma, np.where(at_floor, caps - b, gamma))
-        return Split(np.where(positive, seen - b, below), b)
+        return np.where(positive, seen - b, below), b
 
     return nearest
 

@@ -13,6 +13,7 @@ import os
 import time
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -28,9 +29,10 @@ from unrelu.papers.study import (
     Key,
     Outcomes,
     Reading,
-    Results,
+    SeriesOf,
     Setting,
     Study,
+    series_of,
 )
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.evidence import SampleEvidence
@@ -45,7 +47,7 @@ _TRIAL_COLUMNS = ("panel", "point", "rows", "columns", "condition_number", "genu
 Draw = tuple[RectifiedGaussian, FloatArray, BoolArray, int]  # truth, rows, which are genuine, a seed for the methods
 
 
-def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> tuple[Results, tuple[Reading, ...]]:
+def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> tuple[SeriesOf, tuple[Reading, ...]]:
     """Run the trials that are not finished, judge the claims under each reading, write the checklist.
 
     ``watch`` hears of every fit before it starts, with the work done in cells of tables; what it raises stops the run.
@@ -178,9 +180,9 @@ class Journal:
                 writer.writerow([*self._described(finished), curve, *numbers])
         _write_text(self.csv_path, text.getvalue())
 
-    def results(self) -> Results:
+    def results(self) -> SeriesOf:
         """Of the whole study: every trial must be finished."""
-        return Results(self._study.panels, self._finished)
+        return partial(series_of, self._study.panels, self._finished)
 
     def _differences(self) -> str:
         """How the settings beside the CSV differ from these, in words."""
@@ -236,7 +238,7 @@ def _write_text(path: Path, text: str) -> None:
 # --- the page -----------------------------------------------------------------------------------
 
 
-def checklist_page(study: Study, results: Results, readings: Sequence[Reading]) -> str:
+def checklist_page(study: Study, results: SeriesOf, readings: Sequence[Reading]) -> str:
     """The paper's claims, each with its verdicts, rule and numbers; then notes, learners and all means."""
     experiment = study.experiment
     claims = list(zip(*(reading.claims for reading in readings), strict=True))  # each under every reading
@@ -273,7 +275,7 @@ def checklist_page(study: Study, results: Results, readings: Sequence[Reading]) 
         lines += ["", f"Along {panel.axis.symbol}, with {panel.fixed}:", ""]
         lines += _head("measure", "curve", *(panel.axis.text(setting) for setting in panel.settings))
         for measure, curve in product(experiment.measures, experiment.curves):
-            series = results.series(panel.axis, curve, measure)
+            series = results(panel.axis, curve, measure)
             cells = [f"{mean:.3g} ± {std:.2g}" for mean, std in zip(series.mean, series.std, strict=True)]
             lines.append(f"| {measure.short} | {curve.name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"

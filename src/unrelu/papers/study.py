@@ -9,7 +9,7 @@ held" is a result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import product
 from typing import Any
@@ -217,21 +217,20 @@ class Series:
         return Series(tuple(self.settings[i] for i in kept), self.x[kept], self.values[kept])
 
 
-@dataclass(frozen=True, eq=False)
-class Results:
-    """Outcomes of every trial of some panels."""
+SeriesOf = Callable[[Axis, Curve, Measure], Series]
+"""What a study has found: the series of a curve, as a measure has it, in the panel along an axis."""
 
-    panels: tuple[Panel, ...]
-    outcomes: Mapping[Key, Outcomes]
 
-    def series(self, axis: Axis, curve: Curve, measure: Measure) -> Series:
-        """A curve of the panel along that axis."""
-        place = [panel.axis for panel in self.panels].index(axis)
-        panel = self.panels[place]
-        shape = len(panel.settings), panel.runs
-        values = [self.outcomes[place, *trial][curve.name][measure.name] for trial in np.ndindex(shape)]
-        x = np.array([axis.value(setting) for setting in panel.settings], dtype=np.float64)
-        return Series(panel.settings, x, np.array(values, dtype=np.float64).reshape(shape))
+def series_of(
+    panels: Sequence[Panel], outcomes: Mapping[Key, Outcomes], axis: Axis, curve: Curve, measure: Measure
+) -> Series:
+    """A curve of the panel along that axis, from the outcomes of every trial of some panels."""
+    place = [panel.axis for panel in panels].index(axis)
+    panel = panels[place]
+    shape = len(panel.settings), panel.runs
+    values = [outcomes[place, *trial][curve.name][measure.name] for trial in np.ndindex(shape)]
+    x = np.array([axis.value(setting) for setting in panel.settings], dtype=np.float64)
+    return Series(panel.settings, x, np.array(values, dtype=np.float64).reshape(shape))
 
 
 # --- claims -------------------------------------------------------------------------------------
@@ -272,7 +271,7 @@ class Claim:
     def word(self) -> str:
         return "held" if self.held else "not held"
 
-    def judge(self, results: Results) -> Claim:
+    def judge(self, results: SeriesOf) -> Claim:
         """The claim with its parts, computed from the results."""
         parts: list[tuple[bool, str]] = []
         for axis, curves in product(self.axes, self.curves):
@@ -283,9 +282,9 @@ class Claim:
             parts += compared
         return replace(self, parts=tuple(parts))
 
-    def _compared(self, results: Results, axis: Axis, curves: tuple[Curve, ...], measure: Measure) -> tuple[bool, str]:
+    def _compared(self, results: SeriesOf, axis: Axis, curves: tuple[Curve, ...], measure: Measure) -> tuple[bool, str]:
         _, holds, about = self.test
-        series = [results.series(axis, curve, measure) for curve in curves]
+        series = [results(axis, curve, measure) for curve in curves]
         points = zip(*(one.where(about).mean for one in series), strict=True)
         means = ", ".join("/".join(f"{mean:.3g}" for mean in point) for point in points)
         names = " / ".join(curve.name for curve in curves)
@@ -305,7 +304,7 @@ class Reading:
         claims = (replace(claim, otherwise=why.get(number, "")) for number, claim in enumerate(self.claims, 1))
         return replace(self, claims=tuple(claims))
 
-    def judge(self, results: Results) -> Reading:
+    def judge(self, results: SeriesOf) -> Reading:
         return replace(self, claims=tuple(claim.judge(results) for claim in self.claims))
 
     @property

@@ -104,32 +104,37 @@ class NoPrior:
 
 
 @dataclass(frozen=True)
-class _ScaledPrior:
-    scale: float = 1.0
-    proper: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        check_positive("scale", self.scale)
-
-
-class GaussianPrior(_ScaledPrior):
+class GaussianPrior:
     """c ~ N(0, scale^2 I): with scale 1 the z of the layers that RectifiedGaussianLearner learns.
 
     >>> GaussianPrior(2.0).penalty
     array([0.25, 0.  , 0.  ])
     """
 
+    scale: float = 1.0
+    proper: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_positive("scale", self.scale)
+
     @property
     def penalty(self) -> FloatArray:
         return np.array([self.scale**-2, 0.0, 0.0])
 
 
-class SparsePrior(_ScaledPrior):
+@dataclass(frozen=True)
+class SparsePrior:
     """Few entries of c differ from 0: a Laplace law of that scale, whose mode is penalized by |c|_1 / scale.
 
     >>> SparsePrior(0.5).penalty
     array([0., 2., 0.])
     """
+
+    scale: float = 1.0
+    proper: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        check_positive("scale", self.scale)
 
     @property
     def penalty(self) -> FloatArray:

@@ -65,87 +65,90 @@ _FEW_ROWS = 8
 # --- rows -----------------------------------------------------------------------------------------
 
 
-class Judged:
-    """A detector's verdict on a table, and the weights of its rows where the detector was fitted to the same ones.
+def _drivers_in_words(verdict: Verdict, names: Sequence[str], row: int) -> str:
+    """A row's strangest cells as people read them, "As +7.2, Pb -4.1"."""
+    return ", ".join(f"{names[column]} {size:+.1f}" for column, size in verdict.drivers(row))
 
-    ``ids`` are columns of text that say which row is which. Rows are counted from 1.
+
+def score_lines(
+    detector: FloorOutlierDetector, verdict: Verdict, ids: Mapping[str, Sequence[str]]
+) -> Iterator[dict[str, Any]]:
+    """One line per row, for a file: its ``ids``, columns of text, and what the detector says of it.
+
+    The cells of all flagged rows must have been looked at. Weights are told where the detector was fitted to the same
+    rows; rows are counted from 1.
     """
-
-    def __init__(self, detector: FloorOutlierDetector, verdict: Verdict, ids: Mapping[str, Sequence[str]]) -> None:
-        self.verdict, self.false_alarm_rate, self._ids = verdict, detector.false_alarm_rate, ids
-        self.names = labels(detector.distribution_)
-        self._weights: FloatArray | None = getattr(detector, "row_weights_", None)
-
-    def _drivers(self, row: int) -> str:
-        """A row's strangest cells as people read them, "As +7.2, Pb -4.1"."""
-        return ", ".join(f"{self.names[column]} {size:+.1f}" for column, size in self.verdict.drivers(row))
-
-    def lines(self) -> Iterator[dict[str, Any]]:
-        """One line per row, for a file. The cells of all flagged rows must have been looked at."""
-        flagged, weights = self.verdict.flagged, self._weights
-        for start in range(0, len(flagged), ROWS_AT_A_TIME):
-            at = slice(start, start + ROWS_AT_A_TIME)
-            rows = np.arange(start, start + len(flagged[at]))
-            yield {
-                "row": rows + 1,
-                **{name: list(texts[at]) for name, texts in self._ids.items()},
-                "score": self.verdict.scores[at],
-                "p_value": self.verdict.p_values[at],
-                "outlier": flagged[at].astype(np.int8),
-                **({} if weights is None else {"weight": weights[at]}),
-                "drivers": [self._drivers(row) if flagged[row] else None for row in rows.tolist()],
-            }
-
-    def facts(self) -> dict[str, Any]:
-        """All of it, for JSON; of the rows only the strangest."""
-        verdict, weights, strangest = self.verdict, self._weights, []
-        for row in verdict.top.tolist():
-            drivers = [{"column": self.names[j], "residual": size} for j, size in verdict.drivers(row)]
-            strangest.append(
-                {
-                    "row": row + 1,
-                    **({"id": {name: texts[row] for name, texts in self._ids.items()}} if self._ids else {}),
-                    "score": float(verdict.scores[row]),
-                    "p_value": float(verdict.p_values[row]),
-                    "outlier": bool(verdict.flagged[row]),
-                    **({} if weights is None else {"weight": float(weights[row])}),
-                    "drivers": drivers,
-                }
-            )
-        return {
-            "rows": len(verdict.scores),
-            "flagged": int(verdict.flagged.sum()),
-            "expected_if_clean": len(verdict.scores) * self.false_alarm_rate,
-            "false_alarm_rate": self.false_alarm_rate,
-            "threshold": verdict.threshold,
-            "strangest": strangest,
+    flagged, names = verdict.flagged, labels(detector.distribution_)
+    weights: FloatArray | None = getattr(detector, "row_weights_", None)
+    for start in range(0, len(flagged), ROWS_AT_A_TIME):
+        at = slice(start, start + ROWS_AT_A_TIME)
+        rows = np.arange(start, start + len(flagged[at]))
+        yield {
+            "row": rows + 1,
+            **{name: list(texts[at]) for name, texts in ids.items()},
+            "score": verdict.scores[at],
+            "p_value": verdict.p_values[at],
+            "outlier": flagged[at].astype(np.int8),
+            **({} if weights is None else {"weight": weights[at]}),
+            "drivers": [_drivers_in_words(verdict, names, row) if flagged[row] else None for row in rows.tolist()],
         }
 
-    def shown(self, judge: str, seconds: float) -> list[str | Table]:
-        """All of it, for the terminal; ``judge`` is who judged."""
-        facts = self.facts()
-        n, found, expected, strangest = (facts[name] for name in ("rows", "flagged", "expected_if_clean", "strangest"))
-        shown: list[str | Table] = [
-            f"Scored {counted(n, 'row')} of {counted(len(self.names), 'column')} by {judge} in {seconds:.2f} s.",
-            f"Flagged {counted(found, 'row')} ({found / n:.2%}); a clean table of that size that the model"
-            f" fits would have about {expected:,.{0 if expected >= 10 else 1}f}"
-            f" (false alarm rate {self.false_alarm_rate:g}).",
-        ]
-        if found > 2.0 * expected + 3.0 * expected**0.5:
-            shown.append(_MANY)
-        if not strangest:
-            return shown
-        weighted = self._weights is not None
-        if weighted:
-            shown.append(_FLAGGED.format(100.0 * self.false_alarm_rate))
-        lines = []
-        for row in strangest:
-            p = f"{row['p_value']:.2g}" if row["p_value"] >= 1e-99 else "< 1e-99"
-            weight = [f"{row['weight']:.2f}"] if weighted else []
-            numbers = (f"{row['score']:.4g}", p, "yes" if row["outlier"] else "no", *weight)
-            lines.append((f"{row['row']:,}", *row.get("id", {}).values(), *numbers, self._drivers(row["row"] - 1)))
-        heads = (">row", *(f">{name}" for name in self._ids), ">score", ">p-value", ">flagged", *[">weight"] * weighted)
-        return [*shown, Table((*heads, "strangest cells, in standard deviations given the others"), lines)]
+
+def score_facts(detector: FloorOutlierDetector, verdict: Verdict, ids: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    """All of it, for JSON; of the rows only the strangest."""
+    names, strangest = labels(detector.distribution_), []
+    weights: FloatArray | None = getattr(detector, "row_weights_", None)
+    for row in verdict.top.tolist():
+        drivers = [{"column": names[j], "residual": size} for j, size in verdict.drivers(row)]
+        strangest.append(
+            {
+                "row": row + 1,
+                **({"id": {name: texts[row] for name, texts in ids.items()}} if ids else {}),
+                "score": float(verdict.scores[row]),
+                "p_value": float(verdict.p_values[row]),
+                "outlier": bool(verdict.flagged[row]),
+                **({} if weights is None else {"weight": float(weights[row])}),
+                "drivers": drivers,
+            }
+        )
+    return {
+        "rows": len(verdict.scores),
+        "flagged": int(verdict.flagged.sum()),
+        "expected_if_clean": len(verdict.scores) * detector.false_alarm_rate,
+        "false_alarm_rate": detector.false_alarm_rate,
+        "threshold": verdict.threshold,
+        "strangest": strangest,
+    }
+
+
+def score_shown(
+    detector: FloorOutlierDetector, verdict: Verdict, ids: Mapping[str, Sequence[str]], judge: str, seconds: float
+) -> list[str | Table]:
+    """All of it, for the terminal; ``judge`` is who judged."""
+    facts, names = score_facts(detector, verdict, ids), labels(detector.distribution_)
+    n, found, expected, strangest = (facts[name] for name in ("rows", "flagged", "expected_if_clean", "strangest"))
+    shown: list[str | Table] = [
+        f"Scored {counted(n, 'row')} of {counted(len(names), 'column')} by {judge} in {seconds:.2f} s.",
+        f"Flagged {counted(found, 'row')} ({found / n:.2%}); a clean table of that size that the model"
+        f" fits would have about {expected:,.{0 if expected >= 10 else 1}f}"
+        f" (false alarm rate {detector.false_alarm_rate:g}).",
+    ]
+    if found > 2.0 * expected + 3.0 * expected**0.5:
+        shown.append(_MANY)
+    if not strangest:
+        return shown
+    weighted = "weight" in strangest[0]
+    if weighted:
+        shown.append(_FLAGGED.format(100.0 * detector.false_alarm_rate))
+    lines = []
+    for row in strangest:
+        p = f"{row['p_value']:.2g}" if row["p_value"] >= 1e-99 else "< 1e-99"
+        weight = [f"{row['weight']:.2f}"] if weighted else []
+        numbers = (f"{row['score']:.4g}", p, "yes" if row["outlier"] else "no", *weight)
+        drivers = _drivers_in_words(verdict, names, row["row"] - 1)
+        lines.append((f"{row['row']:,}", *row.get("id", {}).values(), *numbers, drivers))
+    heads = (">row", *(f">{name}" for name in ids), ">score", ">p-value", ">flagged", *[">weight"] * weighted)
+    return [*shown, Table((*heads, "strangest cells, in standard deviations given the others"), lines)]
 
 
 # --- cells ----------------------------------------------------------------------------------------
@@ -354,17 +357,16 @@ def bad_cell_picture(strangeness: FloatArray, bad: FloatArray, names: tuple[str,
     return figure
 
 
-def outlier_picture(judged: Judged) -> Figure:
+def outlier_picture(verdict: Verdict, names: Sequence[str], false_alarm_rate: float) -> Figure:
     """Two panels: how many rows score how low, and where the strangest rows are strange (if any are given)."""
-    verdict = judged.verdict
     shown = len(verdict.top) > 0
     figure = new_figure((13.0, 5.8) if shown else (7.5, 5.8))
     flagged = int(np.count_nonzero(verdict.scores < verdict.threshold))
     figure.suptitle(f"{flagged:,} of {len(verdict.scores):,} rows flagged as outliers", fontsize=14, color=INK)
     panels: Any = figure.subplots(1, 2, width_ratios=[1.0, 1.15]) if shown else [figure.subplots()]
-    _draw_scores(panels[0], verdict, judged.false_alarm_rate)
+    _draw_scores(panels[0], verdict, false_alarm_rate)
     if shown:
-        _draw_cells(figure, panels[1], judged)
+        _draw_cells(figure, panels[1], verdict, names)
     return figure
 
 
@@ -397,12 +399,12 @@ def _draw_scores(axes: Axes, verdict: Verdict, false_alarm_rate: float) -> None:
     axes.legend(framealpha=1.0, edgecolor="none", fontsize=9, loc="upper left")
 
 
-def _draw_cells(figure: Figure, axes: Axes, judged: Judged) -> None:
+def _draw_cells(figure: Figure, axes: Axes, verdict: Verdict, every_name: Sequence[str]) -> None:
     import matplotlib
     from matplotlib.colors import AsinhNorm
 
-    rows, d = judged.verdict.top[:_MOST_ROWS], len(judged.names)
-    strangeness = np.array([judged.verdict.cells.whole[row] for row in rows.tolist()]).reshape(len(rows), d)
+    rows, d = verdict.top[:_MOST_ROWS], len(every_name)
+    strangeness = np.array([verdict.cells.whole[row] for row in rows.tolist()]).reshape(len(rows), d)
     largest = np.nanmax(np.abs(strangeness), axis=0, initial=0.0)
     columns = np.sort(np.argsort(-largest, kind="stable")[:_MOST_COLUMNS])  # those with the strangest cells
     values = strangeness[:, columns]
@@ -415,7 +417,7 @@ def _draw_cells(figure: Figure, axes: Axes, judged: Judged) -> None:
     left_out = d - len(columns)
     title = f"The {len(rows)} strangest rows" if len(rows) > 1 else "The strangest row"
     tidy(axes, title + (f" ({left_out:,} calmer columns left out)" if left_out else ""), "", "row of the table")
-    names = [short_name(judged.names[column]) for column in columns]
+    names = [short_name(every_name[column]) for column in columns]
     # Where they fit they lie flat: a reader need not tilt the head.
     flat = len(names) * max(map(len, names)) <= 60
     axes.set_xticks(np.arange(len(names)) + 0.5, names, rotation=0 if flat else 90, fontsize=8)

@@ -14,7 +14,7 @@ from unrelu.contracts import FloatArray
 from unrelu.estimators import RectifiedGaussianLearner
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Table
-from unrelu.papers.study import Curve, Measure, Panel, Results, Study
+from unrelu.papers.study import Curve, Measure, Panel, SeriesOf, Study
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, diagonal, new_figure, tidy
 from unrelu.tables import ArraySamples
 
@@ -177,7 +177,7 @@ def _note(axes: Axes, lines: list[str]) -> None:
 # --- figures and tables of the papers -----------------------------------------------------------------
 
 
-def reproduction_picture(study: Study, results: Results) -> Figure:
+def reproduction_picture(study: Study, results: SeriesOf) -> Figure:
     """A finished study as one picture: panels of curves with error bars, or a table."""
     experiment, panels = study.experiment, study.panels
     size = (4.4 * len(panels), 1.6 + 3.4 * len(experiment.layout))
@@ -207,7 +207,7 @@ def strokes(curves: tuple[Curve, ...], measures: tuple[Measure, ...]) -> list[St
     return drawn
 
 
-def _draw_panels(figure: Figure, study: Study, results: Results) -> None:
+def _draw_panels(figure: Figure, study: Study, results: SeriesOf) -> None:
     from matplotlib.lines import Line2D
 
     experiment, panels = study.experiment, study.panels
@@ -233,14 +233,14 @@ def _draw_panels(figure: Figure, study: Study, results: Results) -> None:
     )
 
 
-def _draw_panel(axes: Axes, results: Results, panel: Panel, drawn: list[Stroke]) -> None:
+def _draw_panel(axes: Axes, results: SeriesOf, panel: Panel, drawn: list[Stroke]) -> None:
     """Curves with error bars, a sign of infinity where a mean is beyond all numbers; ticks at the points themselves."""
     axes.set_yscale("log", nonpositive="clip")
     axes.grid(axis="y", color="#E6E6E6", linewidth=0.6)
     axes.set_axisbelow(True)
     axes.margins(y=0.12)  # room for signs of infinity
     for order, (curve, measure, _, style) in enumerate(drawn):
-        series = results.series(panel.axis, curve, measure)
+        series = results(panel.axis, curve, measure)
         finite = np.isfinite(series.mean)
         mean, std = np.where(finite, series.mean, np.nan), np.where(finite, series.std, np.nan)
         _, caps, bars = axes.errorbar(series.x, mean, std, zorder=3 + order, elinewidth=0.9, capsize=2.0, **style)
@@ -251,7 +251,7 @@ def _draw_panel(axes: Axes, results: Results, panel: Panel, drawn: list[Stroke])
         axes.plot(beyond, np.full(len(beyond), 0.96), transform=axes.get_xaxis_transform(), **signs)
     if panel.axis.logarithmic:
         axes.set_xscale("log")
-    points = results.series(panel.axis, *drawn[0][:2]).x
+    points = results(panel.axis, *drawn[0][:2]).x
     axes.set_xticks(points, [f"{x / 1e3:g}k" if x >= 1e3 else f"{x:g}" for x in points])
     axes.set_xticks([], minor=True)
     axes.tick_params(axis="x", labelbottom=True)
@@ -260,7 +260,7 @@ def _draw_panel(axes: Axes, results: Results, panel: Panel, drawn: list[Stroke])
 # --- tables -------------------------------------------------------------------------------------
 
 
-def _draw_table(figure: Figure, study: Study, results: Results) -> None:
+def _draw_table(figure: Figure, study: Study, results: SeriesOf) -> None:
     experiment, columns, table = study.experiment, study.experiment.columns, study.experiment.table
     axes = figure.subplots()
     axes.set_axis_off()
@@ -274,7 +274,7 @@ def _draw_table(figure: Figure, study: Study, results: Results) -> None:
         axes.text(0.05, number, name, va="center", weight="bold", color=colour)
         for place, (curve, printed) in enumerate(zip(curves, in_paper, strict=True), start=1):
             if curve is not None:
-                series = results.series(results.panels[0].axis, curve, experiment.measures[0])
+                series = results(study.panels[0].axis, curve, experiment.measures[0])
                 text = f"{_seconds(series.mean[0])} ± {_seconds(series.std[0])}"
                 height = number if printed is None else number - 0.16
                 axes.text(place + 0.5, height, text, ha="center", va="center", color=colour)

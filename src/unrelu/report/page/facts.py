@@ -22,7 +22,7 @@ from unrelu.posterior.cells import Cells, SampledCells
 from unrelu.posterior.marginals import CutNormals, imputed
 from unrelu.report.check import check_facts, column_order
 from unrelu.report.model import strongest_pairs
-from unrelu.report.outliers import Judged, StrangestCells
+from unrelu.report.outliers import StrangestCells, score_facts
 from unrelu.report.pictures import Numbers, evenly
 from unrelu.report.tables import labels, shape_words
 from unrelu.tables import ArraySamples
@@ -359,7 +359,7 @@ def odd_facts(
         warnings.simplefilter("ignore", SingularCovarianceWarning)
         detector = FloorOutlierDetector.from_model(model, **how).watched_by(watch)
         verdict = detector.judge(table, top=_ROWS)
-        rows = Judged(detector, verdict, ids).facts()
+        rows = score_facts(detector, verdict, ids)
         few = int(np.clip(_MOST_WORK // model.n_features**3, _ROWS, len(verdict.scores)))
         strangest = np.sort(np.argsort(verdict.scores, kind="stable")[:few])
         parts, first = [], 0
