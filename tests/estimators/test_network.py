@@ -306,7 +306,7 @@ def test_edges_that_halves_do_not_share_are_left_out_and_told():
 def test_more_rows_are_the_other_remedy():
     with warnings.catch_warnings():
         warnings.simplefilter("error", UnstableEdgesWarning)
-        network = RectifiedGaussianNetwork(shape="normal").fit(factor_table(1500, 30, 2, 3))
+        network = RectifiedGaussianNetwork(shape="normal").fit(factor_table(1000, 20, 2, 3))
     assert network.network_.n_left_out == 0
     assert network.network_.agreement > 0.6
 
@@ -355,7 +355,7 @@ def test_correlations_without_an_inverse_are_told_with_advice_for_networks():
     assert not [each for each in told if "n_components" in str(each.message)]
     assert "no inverse" in [doubt.kind for doubt in network.report_.doubts]
     assert np.all(np.isfinite(network.precision_))
-    few = RectifiedGaussianNetwork().fit(floored(chain(30), 100, 0))
+    few = RectifiedGaussianNetwork().fit(floored(chain(15), 50, 0))
     assert "few rows" not in [doubt.kind for doubt in few.report_.doubts]
 
 
