@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
+import sys
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from unrelu.cli.app import app
 from unrelu.cli.frame import check_outputs
 from unrelu.cli.options import Output
 
@@ -124,8 +128,9 @@ def test_an_output_in_a_folder_without_permission_is_refused(run, refused, folde
         ("rows.npy", "is the disk full?"),  # numpy says no more than that it wrote too little
     ],
 )
-def test_a_full_disk_leaves_nothing_of_a_table(program, refused, folder, model, name, words):
-    result = program("sample", model, "-n", 2000, "-o", name, preexec_fn=_small_files_only)
+def test_a_full_disk_leaves_nothing_of_a_table(run, refused, folder, model, name, words):
+    with small_files_only():
+        result = run("sample", model, "-n", 2000, "-o", name)
     line = refused(result)
     assert "Cannot write" in line
     assert name in line
@@ -133,28 +138,49 @@ def test_a_full_disk_leaves_nothing_of_a_table(program, refused, folder, model, 
     assert os.listdir(folder) == [model.name]
 
 
-def test_a_full_disk_leaves_the_old_model_as_it_was(run, program, refused, folder, table):
+def test_a_full_disk_leaves_the_old_model_as_it_was(run, refused, folder, table):
     (folder / "out.npz").write_bytes(b"old")
     run(
         "fit", table, "--method", "one_pass", "-o", "warm.npz"
     )  # compiled code is kept on disk, which a full one would refuse
-    result = program("fit", table, "--method", "one_pass", "-o", "out.npz", preexec_fn=_small_files_only)
+    with small_files_only():
+        result = run("fit", table, "--method", "one_pass", "-o", "out.npz")
     assert "out.npz" in refused(result, allowed={"out.npz"})
     assert (folder / "out.npz").read_bytes() == b"old"
 
 
-@pytest.mark.parametrize("arguments", [["info"], ["info", "--json"], ["sample"], ["sample", "-n", "100000"]])
-def test_a_full_standard_output_is_reported(program, model, arguments):
-    if not os.path.exists("/dev/full"):
-        pytest.skip("no /dev/full here")
+FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+NO_SPACE = "Error: Cannot write to standard output: No space left on device.\n"
+
+
+@FULL
+def test_a_full_standard_output_is_reported_by_the_program(program, model):
     with open("/dev/full", "w") as full:
-        result = program(arguments[0], model, *arguments[1:], stdout=full)
+        result = program("info", model, stdout=full)
     assert result.returncode == 2
-    assert result.stderr == "Error: Cannot write to standard output: No space left on device.\n"
+    assert result.stderr == NO_SPACE
 
 
-def _small_files_only() -> None:
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+@FULL
+@pytest.mark.parametrize("arguments", [["info", "--json"], ["sample"], ["sample", "-n", "100000"]])
+def test_a_full_standard_output_is_reported(folder, model, monkeypatch, capsys, arguments):
+    with open("/dev/full", "w") as full, monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", full)
+        with pytest.raises(SystemExit) as end:
+            app([arguments[0], str(model), *arguments[1:]])
+    assert end.value.code == 2
+    assert capsys.readouterr().err == NO_SPACE
+
+
+@contextlib.contextmanager
+def small_files_only() -> Iterator[None]:
+    """As on a full disk: no file of this process may grow beyond 1,000 bytes."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 # --- model files ----------------------------------------------------------------------------------

@@ -133,8 +133,8 @@ def test_a_network_without_edges_is_said(run, folder):
 
 def test_edges_that_halves_do_not_share_are_a_doubt(run, folder):
     rng = np.random.default_rng(0)
-    rows = rng.normal(size=(60, 2)) @ rng.normal(size=(2, 30)) + rng.normal(size=(60, 30))
-    write_table(folder / "factors.csv", rows, [f"x{j}" for j in range(30)])
+    rows = rng.normal(size=(40, 2)) @ rng.normal(size=(2, 20)) + rng.normal(size=(40, 20))
+    write_table(folder / "factors.csv", rows, [f"x{j}" for j in range(20)])
     given = ("network", "factors.csv", "--floor", "none", "--shape", "normal", "--selection", "likely")
     facts = json.loads(run(*given, "--json").stdout)
     unstable = facts["n_edges"] - facts["n_stable"]

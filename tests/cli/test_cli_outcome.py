@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from typing import Any
 import pytest
 
 import unrelu
+from unrelu.cli import main
 
 HEAVY = {"numpy", "scipy", "numba", "sklearn", "pyarrow", "matplotlib", "pandas"}
 
@@ -102,12 +104,15 @@ def test_warnings_of_other_libraries_are_not_shown(run, model, monkeypatch):
 def test_a_signal_ends_the_program_and_leaves_nothing(folder, model, number, code, line):
     command = [sys.executable, "-m", "unrelu", "sample", str(model), "-n", "500000000", "-o", "rows.csv"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not any(p.name.endswith(".part") and p.stat().st_size > 2e6 for p in folder.iterdir()):
-        assert time.monotonic() < deadline, "nothing is being written"
-        time.sleep(0.05)
-    process.send_signal(number)
-    out, err = process.communicate(timeout=60)
+    try:
+        deadline = time.monotonic() + 60
+        while not any(p.name.endswith(".part") and p.stat().st_size > 2e6 for p in folder.iterdir()):
+            assert time.monotonic() < deadline, "nothing is being written"
+            time.sleep(0.05)
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()  # where that went wrong, it would write until the disk is full
     assert process.returncode == code
     assert err == line
     assert out == ""
@@ -123,9 +128,13 @@ def test_progress_is_drawn_on_a_terminal_only(run, on_terminal, table):
     assert "out.npz" in printed
 
 
-def test_text_that_the_terminal_lacks_is_replaced(folder, table):
-    command = [sys.executable, "-m", "unrelu", "fit", str(table), "--method", "one_pass", "-o", "out.npz"]
-    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
-    result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
-    assert result.returncode == 0, result.stderr
-    assert "?" in result.stdout
+def test_text_that_the_terminal_lacks_is_replaced(folder, table, monkeypatch):
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "stdout", terminal)
+        patch.setattr(sys, "argv", ["unrelu", "fit", str(table), "--method", "one_pass", "-o", "out.npz"])
+        patch.setattr(signal, "signal", lambda number, action: None)  # this process keeps its own
+        with pytest.raises(SystemExit) as end:
+            main()
+    assert end.value.code == 0
+    assert b"?" in terminal.buffer.getvalue()

@@ -130,7 +130,7 @@ def test_pooling_by_rubins_rules():
 
 
 def test_pooled_intervals_cover():
-    """60 % floored, 60 tables: 95 % within 3 standard errors of the count, and more than fitted parameters give."""
-    drawn, fitted = coverage(0.6, 60), coverage(0.6, 60, parameters="fitted")
-    assert all(share > 0.866 for share in drawn.values()), drawn
+    """60 % floored, 40 tables: 95 % within 3 standard errors of the count, and more than fitted parameters give."""
+    drawn, fitted = coverage(0.6, 40), coverage(0.6, 40, parameters="fitted")
+    assert all(share > 0.846 for share in drawn.values()), drawn
     assert fitted["mean"] < drawn["mean"]

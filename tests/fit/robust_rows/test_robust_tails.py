@@ -38,8 +38,11 @@ def told(kind, n, d, floored, seed):
     return learner, [str(each.message) for each in got if each.category is HeavyTailsWarning]
 
 
-@pytest.mark.parametrize(("n", "d", "floored"), [(500, 3, 0.0), (500, 8, 0.2), (1000, 4, 0.4)])
-@pytest.mark.parametrize("kind", ["t5", "t3"])
+# Those of t5 are the harder ones to tell from a normal law's: with every kind of table.
+@pytest.mark.parametrize(
+    ("kind", "n", "d", "floored"),
+    [("t5", 500, 3, 0.0), ("t5", 500, 8, 0.2), ("t5", 1000, 4, 0.4), ("t3", 500, 3, 0.0)],
+)
 def test_they_are_named(kind, n, d, floored):
     assert told(kind, n, d, floored, 1)[1]
 
