@@ -37,8 +37,6 @@ def two_pairs():
 
 @parametrize_with_checks([FloorImputer()])
 def test_sklearn(estimator, check):
-    if check.func.__name__ == "check_estimator_sparse_matrix":
-        pytest.skip("tables are taken in one place for all estimators: test_learner.py has matrices, arrays are here")
     check(estimator)
 
 

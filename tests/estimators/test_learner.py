@@ -24,6 +24,7 @@ from unrelu.errors import (
     [
         RectifiedGaussianLearner(),
         RectifiedGaussianLearner(floor=-1e6),
+        RectifiedGaussianLearner(nonnegative_bias=True),
     ]
 )
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")

@@ -40,8 +40,6 @@ def of_rows(selection="auto"):
 @parametrize_with_checks([RectifiedGaussianNetwork()])
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 def test_scikit_learn_checks(estimator, check):
-    if check.func.__name__ == "check_estimator_sparse_matrix":
-        pytest.skip("tables are taken in one place for all estimators: test_learner.py has matrices, arrays are here")
     check(estimator)
 
 

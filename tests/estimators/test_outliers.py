@@ -30,8 +30,6 @@ REFUSED = {
 @parametrize_with_checks([FloorOutlierDetector("one_pass")], expected_failed_checks=lambda estimator: REFUSED)
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 def test_scikit_learn_checks(estimator, check):
-    if check.func.__name__ == "check_estimator_sparse_matrix":
-        pytest.skip("tables are taken in one place for all estimators: test_learner.py has matrices, arrays are here")
     check(estimator)
 
 
