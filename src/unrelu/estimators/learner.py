@@ -20,15 +20,13 @@ from unrelu.contracts import Assumptions, Doubt, FloatArray, Samples
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
 from unrelu.estimators.fitted import FittedModel, every_learned
-from unrelu.estimators.margins import warn_again
-from unrelu.estimators.second_look import better_fit, continued
+from unrelu.estimators.second_look import better_fit, continued, warn_again
 from unrelu.fit.jackknife import jackknifed
 from unrelu.fit.one_pass import Learned
 from unrelu.kernels import tells_of_compiling
 from unrelu.limits import is_by_cell, limits_of
 from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, is_of_papers, method_named
-from unrelu.passes.engine import engine_for
-from unrelu.passes.evidence import RecordedEvidence, SampleEvidence
+from unrelu.passes.engine import RecordedEvidence, SampleEvidence, engine_for
 from unrelu.passes.pair_moments import (
     GroupedMoments,
     GroupedMomentsQuestion,

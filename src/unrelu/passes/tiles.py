@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Assumptions, Block, FloatArray
+from unrelu.contracts import Assumptions, Block, FloatArray, Marks
 from unrelu.errors import InvalidDataError
 from unrelu.kernels.row_block import LARGEST, scan_block
 from unrelu.validation import column_label, listed, row_label
@@ -71,6 +71,13 @@ def least_allowed(levels: FloatArray, values: NDArray[np.floating[Any]]) -> Floa
 def _roundings(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
     stored = np.where(np.isfinite(levels), levels, 0.0).astype(values.dtype)
     return np.maximum(_ROUNDINGS * np.abs(np.spacing(stored)).astype(np.float64), _NOISE * np.abs(stored))
+
+
+def marks_of(values: NDArray[np.floating[Any]], beyond: Marks | None, floor: FloatArray) -> tuple[FloatArray, Marks]:
+    """(float64 values, marks) of a block's rows: its own marks, and those of cells at a column's ``floor`` or below."""
+    low = values <= seen_above(floor, values)
+    x = np.where(low, floor, values).astype(np.float64)
+    return x, -low.astype(np.int8) if beyond is None else np.where(low, np.int8(-1), beyond)
 
 
 # --- cells that no learner can use ----------------------------------------------------------------

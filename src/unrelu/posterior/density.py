@@ -21,8 +21,8 @@ from unrelu.errors import SingularCovarianceWarning
 from unrelu.kernels.factor_density import factor_log_densities
 from unrelu.kernels.hidden_cells import cell_residuals, hidden_rows
 from unrelu.passes.engine import available_cores, map_in_threads
-from unrelu.passes.tiles import seen_above
-from unrelu.posterior.cells import Model, Values, marks_of
+from unrelu.passes.tiles import marks_of, seen_above
+from unrelu.posterior.cells import Model, Values
 from unrelu.validation import warn
 
 RIDGE = 1e-8  # on the correlation scale: a singular matrix gets an inverse, a regular one does not notice

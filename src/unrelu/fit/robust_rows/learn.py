@@ -36,7 +36,7 @@ from scipy.interpolate import CubicSpline
 from scipy.stats import gamma, poisson
 
 from unrelu.checks.findings import doubts_of, warn_of
-from unrelu.checks.rows import look_at
+from unrelu.checks.misfit import look_at
 from unrelu.contracts import (
     Assumptions,
     Block,
