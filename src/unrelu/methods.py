@@ -24,7 +24,7 @@ from unrelu.contracts import (
 )
 from unrelu.errors import InvalidParameterError
 from unrelu.fit.one_pass import Learned, census_of, learn_record
-from unrelu.passes.engine import SampleEvidence, ask_at_once
+from unrelu.passes.engine import ask_at_once
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.passes.tiles import ScreeningQuestion
 from unrelu.validation import check_choice, check_count
@@ -85,14 +85,12 @@ class OnePass:
         return PairMomentsQuestion.under(assumptions)
 
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
-        question, look = self.question(assumptions), None
-        if isinstance(evidence, SampleEvidence):
-            ask_at_once(evidence, question, LookQuestion(assumptions.censoring))
+        question = self.question(assumptions)
+        ask_at_once(evidence, question, LookQuestion(assumptions.censoring))
         record = evidence.collect(question)
         watch(Step(LEARNING))
         stages = learn_record(record, assumptions, evidence.feature_names, evidence.place)
-        if isinstance(evidence, SampleEvidence):
-            look = look_at(evidence, assumptions)
+        look = look_at(evidence, assumptions)
         doubts = doubts_of(record, stages.rows, assumptions, stages.pairs, stages.assembly, look)
         warn_of(doubts, evidence.feature_names)
         rows = record.n_rows, record.effective_rows

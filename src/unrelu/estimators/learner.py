@@ -190,7 +190,13 @@ class RectifiedGaussianLearner(FittedModel):
         evidence, assumptions = self._evidence(samples), self._assumptions()
         left_open = isinstance(method, Auto) and isinstance(self.shape, str) and self.shape == "auto"
         if isinstance(method, Auto):
-            method, because = self._chosen(method, evidence, assumptions)
+            by_likelihood = bool(samples.limits_by_cell) or assumptions.auto_components
+            if self._by_groups:
+                method, because = OnePass(), "a network is of groups of rows"
+            elif self._wants_groups() and not by_likelihood:
+                method, because = OnePass(), "records of groups of rows, which a jackknife keeps, are of one pass"
+            else:
+                method, because = method.choose(samples, evidence, assumptions)
         if not left_open or self._wants_groups():
             learned = self._learn(method, because, samples, evidence, assumptions)
         else:  # a fit without options does what the doubts about it ask for; its own are then no matter
@@ -212,16 +218,6 @@ class RectifiedGaussianLearner(FittedModel):
             self._learned = learned
         self._publish(self._in_user_units(learned.distribution), learned)
         return self
-
-    def _chosen(self, method: Auto, evidence: SampleEvidence, assumptions: Assumptions) -> tuple[Method, str]:
-        """The method for these rows, and why, where that was left open."""
-        samples = evidence.samples
-        if self._by_groups:
-            return OnePass(), "a network is of groups of rows"
-        by_likelihood = bool(samples.limits_by_cell) or assumptions.auto_components
-        if self._wants_groups() and not by_likelihood:
-            return OnePass(), "records of groups of rows, which a jackknife keeps, are of one pass"
-        return method.choose(samples, evidence, assumptions)
 
     def _learn(
         self, method: Method, because: str, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions

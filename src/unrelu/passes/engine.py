@@ -49,7 +49,7 @@ class LocalEngine:
         question: Question[R],
         merged: R | None = None,
         first_row: int = 0,
-        counted: Callable[[R, int], None] = lambda *_: None,
+        counted: Callable[[R, int], None] | None = None,
     ) -> R:
         """The record of all rows, where ``merged`` is that of those before ``first_row``, which the samples leave out.
 
@@ -63,7 +63,8 @@ class LocalEngine:
                 record = question(block)
                 merged = record if merged is None else merged.merge(record)
                 done = block.first_row + block.n_rows
-                counted(merged, done)
+                if counted is not None:
+                    counted(merged, done)
                 left = None if total is None else total - first_row
                 words = pace(done - first_row, left, monotonic() - began)
                 self._watch(Step(self._stage, done, total, words))

@@ -125,6 +125,8 @@ class Screening:
                 " with NaN; divide a column of huge numbers by a constant.",
                 rows=self.large_first_row[self.large_count > 0].tolist(),
             )
+        if not self.below_count.any():
+            return
         mirrored = np.array(assumptions.mirrored or (False,) * len(self.below_count))
         self._check_limit(np.where(mirrored, 0, self.below_count), assumptions, feature_names, -1.0)
         self._check_limit(np.where(mirrored, self.below_count, 0), assumptions, feature_names, 1.0)
