@@ -38,6 +38,7 @@ from unrelu.notebook import learned_html
 from unrelu.passes.device import Place
 from unrelu.passes.engine import SampleEvidence, engine_for
 from unrelu.passes.rows import Rows
+from unrelu.posterior.density import SMALLEST_LOG_DENSITY, scored_rows
 from unrelu.shapes import shape_requests
 from unrelu.tables.groups import LabelledRows
 from unrelu.tables.prepared import Columns, prepared
@@ -302,16 +303,12 @@ class FloorEstimator(BaseEstimator):
 
     def _asked(self, X: Any, score: Callable[..., FloatArray]) -> FloatArray:
         """Numbers of every row, from those of latent rows."""
-        from unrelu.posterior.scores import scored_rows
-
         return scored_rows(self._rows(X), score, self._assumptions(), self._watch)
 
     def _log_densities(
         self, X: Any, density: Callable[..., FloatArray], laws: Sequence[RectifiedGaussian], by_cell: bool = False
     ) -> FloatArray:
         """Of every row, in the user's units, from that of latent rows (and marks); names those without a chance."""
-        from unrelu.posterior.scores import SMALLEST_LOG_DENSITY, scored_rows
-
         samples = self._rows(X, by_cell=by_cell)
         found = scored_rows(samples, density, self._assumptions(), self._watch, laws)
         return np.asarray(np.maximum(found + samples.log_slopes(), SMALLEST_LOG_DENSITY))

@@ -239,8 +239,9 @@ class RectifiedGaussianLearner(FittedModel):
         if self._columns.shapes is not None and hasattr(learned.report, "log_likelihood"):  # of latent values
             slopes = prepared(samples, self._columns, screened=True).total_log_slope()
             said["log_likelihood"] = learned.report.log_likelihood + slopes
-        self._learned = replace(learned, report=replace(learned.report, **said)) if said else learned
-        return self._result()
+        known: Learned = replace(learned, report=replace(learned.report, **said)) if said else learned
+        self._learned = known
+        return known
 
     def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Add the rows of X to those seen before. The model is solved when an attribute is next asked for.

@@ -13,8 +13,7 @@ from unrelu.fit.robust_rows.mixture import GaussianComponent, Mixture, Setting, 
 from unrelu.fit.robust_rows.table import prior_record
 from unrelu.passes.engine import LocalEngine, SampleEvidence
 from unrelu.passes.pair_moments import PairMomentsQuestion
-from unrelu.posterior.density import Density
-from unrelu.posterior.scores import ScoreTail
+from unrelu.posterior.density import Density, ScoreTail
 from unrelu.tables import ArraySamples
 
 MODEL = RectifiedGaussian([0.3, -0.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.5, -0.3], [0.2, -0.3, 0.8]])
