@@ -120,15 +120,8 @@ class SampleEvidence:
 
     def __init__(self, samples: Samples, engine: Engine) -> None:
         self.samples, self.engine = samples, engine
+        self.feature_names, self.place = samples.feature_names, samples.source.place
         self.answers: dict[Any, Record] = {}
-
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        return self.samples.feature_names
-
-    @property
-    def place(self) -> Any:
-        return self.samples.source.place
 
     def collect(self, question: Question[R], remember: bool = True) -> R:
         """The record of all rows. Raises what the question raises; nothing is remembered then."""

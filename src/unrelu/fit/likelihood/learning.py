@@ -177,7 +177,7 @@ def learn_by_likelihood(
         "full_likelihood",
         tally.n_rows,
         tally.effective_rows,
-        tally.census if record is None else census_of(record),
+        Census(tally.weight, tally.observed, tally.seen) if record is None else census_of(record),
         stages.assembly,
         rounds=climbed.rounds,
         log_likelihood=level,
@@ -342,10 +342,6 @@ class CellTally:
     @property
     def observed(self) -> FloatArray:
         return np.asarray(self.seen + self.below + self.above)
-
-    @property
-    def census(self) -> Census:
-        return Census(self.weight, self.observed, self.seen)
 
     def merge(self, other: Self) -> Self:
         seen = self.seen + other.seen
