@@ -20,8 +20,7 @@ from unrelu import RectifiedGaussian, RectifiedGaussianLearner, methods, metrics
 from unrelu.contracts import Assumptions, Block, Question, R, Samples
 from unrelu.errors import UnreluError
 from unrelu.papers.batches import count_exceedances
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import LocalEngine, SampleEvidence
 from unrelu.tables import ArraySamples
 
 AUTHORS = {  # d, n, condition number: bias and weight error of the authors' code, means of few runs

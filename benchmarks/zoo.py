@@ -25,8 +25,7 @@ from unrelu import RectifiedGaussian, RectifiedGaussianLearner, methods, metrics
 from unrelu.contracts import Assumptions
 from unrelu.errors import UnreluError
 from unrelu.fit.robust_rows.detection import OutlierScores
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import LocalEngine, SampleEvidence
 from unrelu.tables import ArraySamples
 
 N = 20_000

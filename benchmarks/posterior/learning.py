@@ -19,8 +19,7 @@ from benchmarks.table import Claim
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples
 from unrelu.fit.likelihood.climbing import CovarianceLaw
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import LocalEngine, SampleEvidence
 from unrelu.passes.rows import Rows
 
 D, N, TABLES = 8, 2000, 60

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Protocol
 
 from unrelu import registry
 from unrelu.checks.findings import doubts_of, warn_of
+from unrelu.checks.misfit import LookQuestion, look_at
 from unrelu.contracts import (
     Assumptions,
     Evidence,
@@ -23,8 +24,9 @@ from unrelu.contracts import (
 )
 from unrelu.errors import InvalidParameterError
 from unrelu.fit.one_pass import Learned, census_of, learn_record
-from unrelu.passes.evidence import SampleEvidence, ask_at_once
+from unrelu.passes.engine import ask_at_once
 from unrelu.passes.pair_moments import PairMomentsQuestion
+from unrelu.passes.tiles import ScreeningQuestion
 from unrelu.validation import check_choice, check_count
 
 LEARNING = "Learning"
@@ -83,18 +85,12 @@ class OnePass:
         return PairMomentsQuestion.under(assumptions)
 
     def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
-        question, look = self.question(assumptions), None
-        if isinstance(evidence, SampleEvidence):
-            from unrelu.checks.rows import LookQuestion
-
-            ask_at_once(evidence, question, LookQuestion(assumptions.censoring))
+        question = self.question(assumptions)
+        ask_at_once(evidence, question, LookQuestion(assumptions.censoring))
         record = evidence.collect(question)
         watch(Step(LEARNING))
         stages = learn_record(record, assumptions, evidence.feature_names, evidence.place)
-        if isinstance(evidence, SampleEvidence):
-            from unrelu.checks.rows import look_at
-
-            look = look_at(evidence, assumptions)
+        look = look_at(evidence, assumptions)
         doubts = doubts_of(record, stages.rows, assumptions, stages.pairs, stages.assembly, look)
         warn_of(doubts, evidence.feature_names)
         rows = record.n_rows, record.effective_rows
@@ -138,7 +134,6 @@ class Auto:
     def choose(self, samples: Samples, evidence: Evidence, assumptions: Assumptions) -> tuple[Method, str]:
         """The method for these rows, and why."""
         from unrelu.fit.likelihood.learning import CellTallyQuestion
-        from unrelu.passes.tiles import ScreeningQuestion
 
         n, d = samples.n_rows, samples.n_features
         if samples.limits_by_cell:

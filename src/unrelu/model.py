@@ -22,10 +22,9 @@ from unrelu.errors import InvalidParameterError
 from unrelu.notebook import few, model_html
 from unrelu.passes.device import place_of
 from unrelu.posterior.cells import Cells, Filling, table_of
-from unrelu.posterior.density import Density
+from unrelu.posterior.density import SMALLEST_LOG_DENSITY, Density, warn_of_gross
 from unrelu.posterior.draws import drawn
 from unrelu.posterior.marginals import Prediction, column_laws, imputed, predicted
-from unrelu.posterior.scores import SMALLEST_LOG_DENSITY, warn_of_gross
 from unrelu.shapes import Shape, Shapes, cut_from_latent, is_shape, latent_limits, to_latent
 from unrelu.tables.limited import cell_limits
 from unrelu.tables.prepared import finite_slopes

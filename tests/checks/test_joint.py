@@ -5,8 +5,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from unrelu.checks.misfit import group_tests, groups_of, numbers_of
-from unrelu.checks.rows import LookQuestion
+from unrelu.checks.misfit import LookQuestion, group_tests, groups_of, numbers_of
 from unrelu.contracts import Assumptions, Block
 from unrelu.fit.one_pass import learn_record
 from unrelu.passes.pair_moments import PairMomentsQuestion

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import unrelu
-from unrelu.checks.rows import Look, is_sorted, neighbours_of
+from unrelu.checks.misfit import Look, is_sorted, neighbours_of
 from unrelu.estimators.second_look import has_far_values
 
 R = 0.5 + 0.5 * np.eye(5)

@@ -4,10 +4,9 @@ import array_api_strict
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from unrelu.checks.rows import LookQuestion, look_at
+from unrelu.checks.misfit import LookQuestion, look_at
 from unrelu.contracts import Assumptions, Block
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import RecordedEvidence, SampleEvidence, ask_at_once
+from unrelu.passes.engine import LocalEngine, RecordedEvidence, SampleEvidence, ask_at_once
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.tables import ArraySamples
 from unrelu.tables.device import DeviceSamples

@@ -5,7 +5,8 @@ import pytest
 from scipy import integrate, stats
 from scipy.special import ndtri
 
-from unrelu.checks.statistics import normalized, skewness_of, truncated_moments
+from unrelu.checks.findings import skewness_of, truncated_moments
+from unrelu.checks.misfit import normalized
 from unrelu.contracts import Assumptions, Block
 from unrelu.fit.columns import fit_columns
 from unrelu.passes.pair_moments import PairMomentsQuestion

@@ -12,8 +12,7 @@ import unrelu
 from unrelu import RectifiedGaussianLearner, methods, synthetic
 from unrelu.contracts import Assumptions
 from unrelu.errors import ConstantColumnWarning, InvalidDataError, InvalidParameterError
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import LocalEngine, SampleEvidence
 from unrelu.tables import ArraySamples, open_samples, write_table
 
 NAMES = sorted(methods.method_names())

@@ -15,7 +15,7 @@ from unrelu import FloorOutlierDetector, RectifiedGaussian, RectifiedGaussianLea
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.fit.robust_rows.detection import OutlierScores, score_threshold, strange_cells, strangeness
-from unrelu.posterior.scores import ScoreQuestion
+from unrelu.posterior.density import ScoreQuestion
 from unrelu.tables import ArraySamples, open_samples, write_table
 
 NEGATIVE = "feeds negative numbers whatever the tags say; run below with a lower floor"

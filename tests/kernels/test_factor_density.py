@@ -5,7 +5,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from unrelu.posterior.cells import marks_of
+from unrelu.passes.tiles import marks_of
 from unrelu.posterior.density import Density
 
 

@@ -8,7 +8,7 @@ from tests.references import row_density as reference
 from tests.references.likelihood import lower_orthant
 from unrelu.kernels.hidden_cells import cell_residuals, hidden_rows
 from unrelu.kernels.normal import log_probability_and_hazard
-from unrelu.posterior.cells import marks_of
+from unrelu.passes.tiles import marks_of
 
 
 def model(seed, d, largest=None):

@@ -8,8 +8,7 @@ from unrelu.contracts import Assumptions, RowParameters
 from unrelu.errors import InvalidDataError, PartialRecoveryWarning
 from unrelu.papers.batches import count_exceedances
 from unrelu.papers.learners import checked_tally, exceedance_angles
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import LocalEngine, SampleEvidence
 from unrelu.tables import ArraySamples
 
 S = np.array([[1.0, 0.6, -0.3], [0.6, 2.0, 0.2], [-0.3, 0.2, 0.5]])

@@ -14,8 +14,7 @@ from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefini
 from unrelu.methods import FilteredGradient, TruncatedSGD
 from unrelu.papers.batches import count_exceedances, tally_columns
 from unrelu.papers.learners import exceedance_angles
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import LocalEngine, SampleEvidence
 from unrelu.tables import ArraySamples
 
 TRUTH = RectifiedGaussian([0.4, 1.0], [[1.0, 0.3], [0.3, 0.8]])

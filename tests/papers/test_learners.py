@@ -9,8 +9,7 @@ from unrelu.contracts import Assumptions
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.methods import FilteredGradient, MedianBias, TruncatedSGD
 from unrelu.papers.batches import filter_named, sampled_descent
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import LocalEngine, SampleEvidence
 from unrelu.tables import ArraySamples
 
 ASSUMPTIONS = Assumptions((0.0, 0.0))

@@ -5,8 +5,7 @@ import pytest
 from scipy.stats import gamma
 
 from unrelu import RectifiedGaussian
-from unrelu.posterior.density import Density
-from unrelu.posterior.scores import ScoreTail, rows_from_normals
+from unrelu.posterior.density import Density, ScoreTail, rows_from_normals
 
 MODEL = RectifiedGaussian([0.3, -0.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.5, -0.3], [0.2, -0.3, 0.8]])
 

@@ -9,7 +9,7 @@ from unrelu import RectifiedGaussian, RectifiedGaussianLearner, RectifiedGaussia
 from unrelu.contracts import Assumptions, Block
 from unrelu.errors import ConstantColumnWarning, InvalidDataError
 from unrelu.fit.robust_rows.mixture import GaussianComponent, Mixture, Setting
-from unrelu.posterior.scores import ScoreQuestion, scored_rows
+from unrelu.posterior.density import ScoreQuestion, scored_rows
 from unrelu.tables import ArraySamples
 
 SCALE = np.array([1.0, 4.0, 0.5])

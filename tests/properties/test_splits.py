@@ -12,8 +12,7 @@ from unrelu import RectifiedGaussianLearner, synthetic
 from unrelu.contracts import Assumptions
 from unrelu.errors import InvalidDataError
 from unrelu.methods import OnePass
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import LocalEngine, SampleEvidence
 from unrelu.tables import ArraySamples, open_samples
 
 TRUTH = synthetic.random_model(4, condition_number=8.0, bias="signed", random_state=3)

@@ -4,28 +4,35 @@ Every rule compares what was counted with what the fitted model expects, so that
 chance of a finding on such a table is about one in a hundred, whatever the number of its columns. First come limits
 that nobody named, as they bend everything else; then, the strongest first, what columns and rows show
 (:mod:`unrelu.checks.misfit`); then what the matrix lacks.
+
+Is a column above its floor the upper part of a normal? A test from four sums: with P = 1{x > floor}, the mean of u^3 P
+over all rows is compared with what the fitted cut-off normal has. What the constant and the two scores of (b, s)
+explain is taken off first,
+
+    h = u^3 P - projection on 1, score_b, score_s:    a cubic in u above the floor, a constant below it,
+
+so that the mean of h over n rows, of which n_h were summed, has variance E[h^2]/n_h whatever the errors of (b, s).
+Its tail is not normal where few values are above the floor; E[h^3] is known as well, and the transformation that
+Anscombe and Glynn (1983) gave for kurtosis, which needs no more than the skewness, makes it so. The same statistic of
+u^4 would see heavy tails, but its own tail is too heavy to be calibrated from sums.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from unrelu import errors
-from unrelu.checks.statistics import Skewness, skewness_of
+from unrelu.checks.misfit import Look, Misfit, Skewness, misfit_of, normalized
 from unrelu.contracts import Assembly, Assumptions, BoolArray, Doubt, FloatArray, PairCorrelations, RowParameters
+from unrelu.kernels.pair_solver import LARGEST_A
 from unrelu.passes.columns import ColumnShapes
 from unrelu.passes.pair_moments import PairMoments
 from unrelu.validation import column_label, listed, warn
-
-if TYPE_CHECKING:
-    from unrelu.checks.misfit import Misfit
-    from unrelu.checks.rows import Look
 
 _ALARM = 0.002  # chance of a finding of one kind on a table that fits
 _REPEATED_SHARE, _REPEATED_COUNT = 0.005, 3.0  # of the rows, and of equal values, from which an end repeats
@@ -42,6 +49,7 @@ _ROWS_A_COLUMN = 5.0
 _NEXT_SHARE = 0.05  # of a free column's rows that are beyond a gap, within its width
 _GROSS, _FAR_APART = 100.0, 20.0  # spreads of the others, and what they span, beyond which a value is gross
 _FEW_OTHERS, _FEW_GROSS = 8, 0.02  # other values that must be there, and the share of these that may be gross alike
+_HIGHEST = 9  # of the powers of u whose moments are needed, those of h^3 below
 
 _LOW = ("repeated minimum", "smallest", "floor", "min")
 _HIGH = ("repeated maximum", "largest", "ceiling", "max")
@@ -135,8 +143,6 @@ def doubts_of(
     if look is None:
         shown = _margins(kinds, sign, rows, skewness, None, explained)
     else:
-        from unrelu.checks.misfit import misfit_of, words_of
-
         misfit = misfit_of(look, rows, pairs.correlation, left_out, kinds == "free")
         shown = _margins(kinds, sign, rows, skewness, misfit, explained)
         if shown:
@@ -144,7 +150,7 @@ def doubts_of(
             left_out[[j for _, doubt in shown for j in doubt.columns]] = True
             others = misfit_of(look, rows, pairs.correlation, left_out, kinds == "free")
             misfit = replace(others, neighbours=misfit.neighbours, dependent=misfit.dependent)
-        shown += words_of(misfit)
+        shown += _words_of(misfit)
     shown.sort(key=lambda each: -each[0])
     found = [*limits, *(doubt for _, doubt in shown), *tied]
     if record is not None:
@@ -331,6 +337,60 @@ def _margins(
     return found
 
 
+def skewness_of(shapes: ColumnShapes, rows: RowParameters) -> Skewness:
+    """The test for every column; z is 0 where nothing can be said (constant columns, fewer than 8 values)."""
+    can = (rows.scale > 0.0) & (shapes.sums[0] >= 8.0)
+    scale = np.where(can, rows.scale, 1.0)
+    a = np.where(can, np.minimum((rows.bias - rows.floor) / scale, LARGEST_A), 0.0)
+    moments = truncated_moments(a, _HIGHEST)
+    hidden, power = ndtr(-a), np.arange(4)
+    second, third = (moments[power[:, None] + power], moments[power[:, None, None] + power[:, None] + power])
+
+    def mean(one: FloatArray, other: FloatArray) -> FloatArray:
+        """Of the product of two functions of a cell, 5 x d: a cubic of u above the floor, and the value at it."""
+        above = np.einsum("id,jd,ijd->d", one[:4], other[:4], second)
+        return np.asarray(above + one[4] * other[4] * hidden)
+
+    zero, one = np.zeros_like(a), np.ones_like(a)
+    hazard = moments[1] / np.maximum(hidden, 1e-300) * (hidden > 0.0)
+    score_b = np.stack([zero, one, zero, zero, -hazard])
+    score_s = np.stack([-one, zero, one, zero, a * hazard])
+    basis = [np.stack([one, zero, zero, zero, one])]
+    for function in (score_b, score_s, np.stack([zero, zero, zero, one, zero])):
+        for other in basis:
+            function = function - mean(function, other) / mean(other, other) * other
+        basis.append(function)
+    _, b_part, s_part, h = basis
+    variance = np.maximum(mean(h, h), 1e-300)
+
+    u = shapes.about(np.where(can, rows.bias, shapes.origin), np.where(can, scale, shapes.unit)).sums
+    total = np.maximum(shapes.observed, 1e-300)
+    observed = ((h[:4] * u).sum(axis=0) + h[4] * (shapes.observed - shapes.sums[0])) / total
+    z = observed * np.sqrt(total / variance)
+    cubed = np.einsum("id,jd,kd,ijkd->d", h[:4], h[:4], h[:4], third) + h[4] ** 3 * hidden
+    skew = cubed / variance**1.5 / np.sqrt(total)
+
+    # Density phi(u) (1 + g He3(u) / 6) to first order in the skewness g: E[h He3] g / 6 is what was observed. At the
+    # floor He3 has the mean that E[He3] = 0 leaves it.
+    hermite = np.stack([zero, -3.0 * one, zero, one, zero])
+    hermite[4] = -(hermite[:4] * moments[:4]).sum(axis=0) / np.maximum(hidden, 1e-300) * (hidden > 0.0)
+    along = mean(h, hermite)
+    latent = 6.0 * observed / np.where(np.abs(along) > 1e-12, along, np.copysign(1e-12, along))
+    cross = mean(score_s, score_b) / mean(b_part, b_part)
+    s_shift = latent / 6.0 * mean(s_part, hermite) / mean(s_part, s_part)
+    b_shift = latent / 6.0 * mean(b_part, hermite) / mean(b_part, b_part) - cross * s_shift
+    return Skewness(np.where(can, normalized(z, skew), 0.0), np.where(can, latent, 0.0), np.where(can, b_shift, 0.0))
+
+
+def truncated_moments(a: FloatArray, highest: int) -> FloatArray:
+    """E[u^k 1{u > -a}] for k = 0..highest: m_k = (k - 1) m_{k-2} + (-a)^{k-1} phi(a)."""
+    edge = np.exp(-0.5 * a**2) / np.sqrt(2.0 * np.pi)
+    moments = [ndtr(a), edge]
+    for k in range(2, highest + 1):
+        moments.append((k - 1) * moments[k - 2] + (-a) ** (k - 1) * edge)
+    return np.stack(moments)
+
+
 def _tied(table: _Table) -> list[Doubt]:
     """Few different values, far apart: counts, or numbers rounded coarsely."""
     size = table.shapes.step.copy()  # of a step, where most values are
@@ -346,6 +406,76 @@ def _tied(table: _Table) -> list[Doubt]:
         "Errors are then too small and densities mean little; use more digits, or a model for counts.",
         np.where(table.step > 0.0, table.step, table.shapes.step),
     )  # fmt: skip
+
+
+# --- what rows show --------------------------------------------------------------------------------
+
+
+_IF_SKEWED = (
+    "Give the columns shape='free'; if this is still said then, take errors with stderr='jackknife', and do not"
+    " rely on intervals of single cells."
+)
+_GROUPS = Doubt(
+    "groups",
+    (),
+    "rows do not gather about one centre as a normal law's do: they may come from two or more groups.",
+    "Means, correlations and filled cells then describe a mixture of them. Fit each group by itself, or learn them with"
+    " unrelu.RectifiedGaussianMixture.",
+)
+_HEAVY = Doubt(
+    "heavy tails",
+    (),
+    "rows lie farther out in all columns together than a normal law's: standard errors are too small, and intervals of"
+    " filled cells and predictions are too narrow in such rows.",
+    "Take errors with stderr='jackknife', and do not rely on intervals of single cells.",
+)
+
+
+def _words_of(misfit: Misfit) -> list[tuple[float, Doubt]]:
+    """(z, finding) of everything but margins."""
+    told = []
+    for kind, z in misfit.found:
+        if kind == "zeros":
+            told.append((z, _zeros(misfit)))
+        elif kind == "bent":
+            columns = tuple(sorted({column for test, k in misfit.chosen("bent") for column in test.columns[k]}))
+            words = (
+                "some columns follow others along a curve, not a straight line: correlations tell the straight part"
+                " only, and filled cells and predictions are off where the curve is far from it."
+            )
+            remedy = "Look at these columns in pairs, and leave out of predictions and filling what is bent."
+            told.append((z, Doubt("bent", columns, words, remedy)))
+        elif kind == "groups":
+            told.append((z, _GROUPS))
+        elif kind == "heavy":
+            told.append((z, replace(_HEAVY, remedy=_IF_SKEWED) if misfit.chosen("skewed") else _HEAVY))
+    if misfit.dependent:
+        near = misfit.neighbours
+        words = (
+            f"neighbouring rows are alike (correlation {near.correlation:.2f}): if they are of one day, site or series,"
+            f" standard errors are too small by a factor of about {near.factor:.1f}."
+        )
+        remedy = (
+            "Take errors with stderr='jackknife' and groups= of the days, sites or stretches of time that rows belong"
+            " to."
+        )
+        told.append((near.z, Doubt("dependent rows", (), words, remedy)))
+    return told
+
+
+def _zeros(misfit: Misfit) -> Doubt:
+    tests = misfit.chosen("zeros")
+    single = sorted((test.columns[k][0], float(test.size[k])) for test, k in tests if len(test.columns[k]) == 1)
+    strongest, at = next((each for each in tests if len(each[0].columns[each[1]]) > 1), tests[0])
+    share, error = 100.0 * strongest.size[at], 100.0 * strongest.error[at]
+    return Doubt(
+        "zeros for another reason",
+        tuple(column for column, _ in single) or tuple(strongest.columns[at]),
+        f"more cells are at their limit than the rest of their rows and the other cells allow: roughly {share:.0f} %"
+        f" +- {error:.0f} % of the cells are there for another reason, and means come out too low.",
+        "If they are failures or true absences that you can tell from the others, mark them as missing (NaN).",
+        tuple(size for _, size in single),
+    )
 
 
 # --- the matrix -----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Do rows look like draws of the fitted normal? Score tests on groups of a few columns, and what they show in words.
+"""Do rows look like draws of the fitted normal? A look at some rows, and score tests of groups of columns.
 
 Every test is the mean over rows of a number g that a row has under the fit, such as how far out it lies. What the
 scores s of the group's means and covariances explain of it among rows simulated from the fit is taken off,
@@ -21,6 +21,13 @@ correlations:
     skewed    u^3 - 3 u of a column's cells, its mean beyond the limit where cut off; and the sum over columns
 
 Findings are told from the strongest down, and what one explains of the others is left out.
+
+Rows are kept in runs of neighbours; a long table keeps the runs of the smallest keys
+(:mod:`unrelu.passes.tiles`), so that the same rows are kept however it is cut into blocks.
+
+Under independent rows the sum over columns of mean(e_t e_(t+1)) / mean(e_t^2), e the posterior means of the cells, has
+mean 0 and variance sum_ij r_ij^2 / m over m pairs of rows. With r_k, a column's correlation at distance k, errors of
+its mean are too small by sqrt(1 + 2 (r_1 + r_2 + ...)), as far as the r_k stay positive.
 """
 
 from __future__ import annotations
@@ -29,17 +36,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import permutations
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from unrelu.checks.rows import Look, Neighbours, inflation, is_sorted, neighbours_of
-from unrelu.checks.statistics import Skewness, normalized
-from unrelu.contracts import BoolArray, Doubt, FloatArray, Marks, RowParameters
+from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray, Marks, RowParameters
 from unrelu.kernels.likelihood_scores import covariance_scores
 from unrelu.passes.engine import map_in_threads, one_blas_thread
+from unrelu.passes.tiles import marks_of, row_keys
 
 _ALARM = 0.0015  # chance of a finding of one kind among rows of the model
 _FEWEST_ROWS = 30
@@ -62,7 +69,136 @@ _FARTHEST, _LEAST = 4.0, 0.1  # standard deviations, and the least probability t
 _GROSS = 50.0  # standard deviations: whatever lies farther out is as far
 _HEAVY_DEGREES = 5.0  # degrees of freedom of a t law
 
+_RUN = 32
+_PER_ROW = ("rows", "values", "beyond", "weights")
+_MOST_KEPT = 4096
+_MOST_LAGS = 15
+_FEWEST_PAIRS = 20
+_SORTED = 0.95  # of the steps to the next row that go one way
+
 Index = NDArray[np.int64]
+
+
+# --- a look at some rows ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Look:
+    """``values`` (m x d) of the rows numbered ``rows``, in the table's order, with marks of cells that are cut off.
+    Cells at a limit hold it. ``weights`` are those of the rows. ``cut``: rows or cells that lie far out were taken
+    away, so that tails that are too short say nothing."""
+
+    rows: NDArray[np.int64]
+    values: FloatArray
+    beyond: Marks
+    weights: FloatArray
+    cut: bool = False
+
+    def merge(self, other: Self) -> Self:
+        both: dict[str, Any] = {name: np.concatenate([getattr(self, name), getattr(other, name)]) for name in _PER_ROW}
+        return replace(self, **both).of_rows(_kept(both["rows"] // _RUN))
+
+    def of_rows(self, chosen: Any) -> Self:
+        """Some of the rows."""
+        own: dict[str, Any] = {name: getattr(self, name)[chosen] for name in _PER_ROW}
+        return replace(self, **own)
+
+    def trimmed(self, genuine: BoolArray, cells: bool = False) -> Self:
+        """The genuine rows alone; ``cells``: some of theirs were taken away as well."""
+        return replace(self.of_rows(genuine), cut=cells or not genuine.all())
+
+    def thinned(self, k: int) -> Self:
+        """Every k-th run of rows."""
+        _, number = np.unique(self.rows // _RUN, return_inverse=True)
+        return self if k <= 1 else self.of_rows(number % k == 0)
+
+    def without_cells(self, unknown: BoolArray) -> Self:
+        """The same with nothing known of some cells."""
+        hidden = np.where(unknown, np.int8(0), self.beyond)
+        return replace(self, values=np.where(unknown, np.nan, self.values), beyond=hidden)
+
+
+@dataclass(frozen=True)
+class LookQuestion:
+    """Ask for some rows; ``floor``: at or below it a cell is cut off."""
+
+    floor: tuple[float, ...]
+
+    def __call__(self, block: Block) -> Look:
+        rows = np.arange(block.first_row, block.first_row + block.n_rows, dtype=np.int64)
+        kept = _kept(rows // _RUN)
+        weights = np.ones(len(rows)) if block.weights is None else block.weights
+        kept = kept[weights[kept] > 0.0]
+        own = None if block.beyond is None else block.beyond[kept]
+        values, beyond = marks_of(block.some_rows(kept), own, np.array(self.floor))
+        return Look(rows[kept], values, beyond, np.asarray(weights[kept], dtype=np.float64))
+
+
+def look_at(evidence: Evidence, assumptions: Assumptions) -> Look | None:
+    """Some of the rows behind the evidence; None where only a record is."""
+    try:
+        return evidence.collect(LookQuestion(assumptions.censoring))
+    except LookupError:
+        return None
+
+
+def _kept(runs: NDArray[np.int64]) -> NDArray[np.intp]:
+    """Positions of the rows whose runs have the smallest keys, in order."""
+    order = np.argsort(runs, kind="stable") if np.any(np.diff(runs) < 0) else np.arange(len(runs))
+    there = np.unique(runs)
+    most = _MOST_KEPT // _RUN
+    if len(there) <= most:
+        return order
+    chosen = there[np.argpartition(row_keys(0, there), most)[:most]]
+    return order[np.isin(runs[order], chosen)]
+
+
+class Neighbours(NamedTuple):
+    """``z``: standard normal for independent rows. ``correlation``: of neighbours; ``factor``: of standard errors."""
+
+    z: float
+    correlation: float
+    factor: float
+
+
+def neighbours_of(rows: NDArray[np.int64], means: FloatArray) -> Neighbours:
+    """``means`` (n x d) of the cells of the rows, in standard units."""
+    e = np.clip(means, -_FARTHEST, _FARTHEST)
+    e = e - e.mean(axis=0)
+    e = e / np.maximum(np.sqrt((e**2).mean(axis=0)), 1e-12)
+    pairs = np.flatnonzero(np.diff(rows) == 1)
+    if len(pairs) < _FEWEST_PAIRS:
+        return Neighbours(0.0, 0.0, 1.0)
+    products = (e[pairs] * e[pairs + 1]).mean(axis=0)
+    spread = np.sqrt(((e.T @ e / len(e)) ** 2).sum() / len(pairs))
+    factor = float(np.sqrt(inflation(rows, e).mean()))
+    return Neighbours(float(products.sum() / spread), float(products.mean()), factor)
+
+
+def inflation(rows: NDArray[np.int64], numbers: FloatArray) -> FloatArray:
+    """1 + 2 (r_1 + r_2 + ...) of every column of the rows' numbers; at least 1."""
+    x = numbers - numbers.mean(axis=0)
+    square = np.maximum((x**2).mean(axis=0), 1e-300)
+    total = np.ones(x.shape[1])
+    going = np.ones_like(total, dtype=np.bool_)
+    for k in range(1, min(_MOST_LAGS, len(x) // 4) + 1):
+        at = np.flatnonzero(rows[k:] - rows[:-k] == k)
+        if len(at) < _FEWEST_PAIRS:
+            break
+        r = (x[at] * x[at + k]).mean(axis=0) / square
+        going &= r > 0.0
+        total += 2.0 * np.where(going, r, 0.0)
+    return total
+
+
+def is_sorted(look: Look) -> bool:
+    """Whether some column goes up, or down, from row to row: whoever sorted a table made neighbours alike."""
+    steps = np.diff(look.values, axis=0)[np.diff(look.rows) == 1]
+    up, down = np.count_nonzero(steps > 0.0, axis=0), np.count_nonzero(steps < 0.0, axis=0)
+    return bool(np.any((up + down >= _FEWEST_PAIRS) & (np.maximum(up, down) > _SORTED * (up + down))))
+
+
+# --- tests of all groups ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -228,76 +364,6 @@ def _strongest(
             z[i] = left * (np.abs(left) > levels[i])
 
 
-# --- words ----------------------------------------------------------------------------------------
-
-
-_IF_SKEWED = (
-    "Give the columns shape='free'; if this is still said then, take errors with stderr='jackknife', and do not"
-    " rely on intervals of single cells."
-)
-_GROUPS = Doubt(
-    "groups",
-    (),
-    "rows do not gather about one centre as a normal law's do: they may come from two or more groups.",
-    "Means, correlations and filled cells then describe a mixture of them. Fit each group by itself, or learn them with"
-    " unrelu.RectifiedGaussianMixture.",
-)
-_HEAVY = Doubt(
-    "heavy tails",
-    (),
-    "rows lie farther out in all columns together than a normal law's: standard errors are too small, and intervals of"
-    " filled cells and predictions are too narrow in such rows.",
-    "Take errors with stderr='jackknife', and do not rely on intervals of single cells.",
-)
-
-
-def words_of(misfit: Misfit) -> list[tuple[float, Doubt]]:
-    """(z, finding) of everything but margins."""
-    told = []
-    for kind, z in misfit.found:
-        if kind == "zeros":
-            told.append((z, _zeros(misfit)))
-        elif kind == "bent":
-            columns = tuple(sorted({column for test, k in misfit.chosen("bent") for column in test.columns[k]}))
-            words = (
-                "some columns follow others along a curve, not a straight line: correlations tell the straight part"
-                " only, and filled cells and predictions are off where the curve is far from it."
-            )
-            remedy = "Look at these columns in pairs, and leave out of predictions and filling what is bent."
-            told.append((z, Doubt("bent", columns, words, remedy)))
-        elif kind == "groups":
-            told.append((z, _GROUPS))
-        elif kind == "heavy":
-            told.append((z, replace(_HEAVY, remedy=_IF_SKEWED) if misfit.chosen("skewed") else _HEAVY))
-    if misfit.dependent:
-        near = misfit.neighbours
-        words = (
-            f"neighbouring rows are alike (correlation {near.correlation:.2f}): if they are of one day, site or series,"
-            f" standard errors are too small by a factor of about {near.factor:.1f}."
-        )
-        remedy = (
-            "Take errors with stderr='jackknife' and groups= of the days, sites or stretches of time that rows belong"
-            " to."
-        )
-        told.append((near.z, Doubt("dependent rows", (), words, remedy)))
-    return told
-
-
-def _zeros(misfit: Misfit) -> Doubt:
-    tests = misfit.chosen("zeros")
-    single = sorted((test.columns[k][0], float(test.size[k])) for test, k in tests if len(test.columns[k]) == 1)
-    strongest, at = next((each for each in tests if len(each[0].columns[each[1]]) > 1), tests[0])
-    share, error = 100.0 * strongest.size[at], 100.0 * strongest.error[at]
-    return Doubt(
-        "zeros for another reason",
-        tuple(column for column, _ in single) or tuple(strongest.columns[at]),
-        f"more cells are at their limit than the rest of their rows and the other cells allow: roughly {share:.0f} %"
-        f" +- {error:.0f} % of the cells are there for another reason, and means come out too low.",
-        "If they are failures or true absences that you can tell from the others, mark them as missing (NaN).",
-        tuple(size for _, size in single),
-    )
-
-
 # --- the tests of one group --------------------------------------------------------------------------
 
 
@@ -455,3 +521,25 @@ def numbers_of(u: FloatArray, beyond: Marks, r: FloatArray) -> tuple[FloatArray,
         skewed,
     ]
     return np.column_stack(g), scores, e
+
+
+# --- skewness of a column -----------------------------------------------------------------
+
+
+class Skewness(NamedTuple):
+    """Per column: ``z``, standard normal if the column is what the model says; the ``skewness`` of the latent normal
+    that would explain it, and by how much the latent mean is then off, in latent standard deviations (first order)."""
+
+    z: FloatArray
+    skewness: FloatArray
+    shift: FloatArray
+
+
+def normalized(z: FloatArray, skewness: FloatArray) -> FloatArray:
+    """A standardized number with that skewness as a standard normal one (Anscombe and Glynn 1983)."""
+    sign = np.where(skewness < 0.0, -1.0, 1.0)
+    size = np.maximum(np.abs(skewness), 1e-6)
+    a = 6.0 + 8.0 / size * (2.0 / size + np.sqrt(1.0 + 4.0 / size**2))
+    distance = np.maximum(1.0 + sign * z * np.sqrt(2.0 / (a - 4.0)), 1e-9)
+    moved = (1.0 - 2.0 / (9.0 * a) - np.cbrt((1.0 - 2.0 / a) / distance)) / np.sqrt(2.0 / (9.0 * a))
+    return np.asarray(sign * moved)

@@ -13,17 +13,6 @@ Thresholds are the model's quantiles (:data:`LEVELS`) of what is seen of a colum
 p-values come from simulated tables. Row 0 of an array of statistics is the table's, the others are of B simulated
 tables. If the model holds, all B + 1 come from one law (up to the error of the fit, which refitting repeats), so that
 the table's rank is uniform: so is that of any number computed from all rows alike, such as the largest of many.
-
-Is a column above its floor the upper part of a normal? A test from four sums: with P = 1{x > floor}, the mean of u^3 P
-over all rows is compared with what the fitted cut-off normal has. What the constant and the two scores of (b, s)
-explain is taken off first,
-
-    h = u^3 P - projection on 1, score_b, score_s:    a cubic in u above the floor, a constant below it,
-
-so that the mean of h over n rows, of which n_h were summed, has variance E[h^2]/n_h whatever the errors of (b, s).
-Its tail is not normal where few values are above the floor; E[h^3] is known as well, and the transformation that
-Anscombe and Glynn (1983) gave for kurtosis, which needs no more than the skewness, makes it so. The same statistic of
-u^4 would see heavy tails, but its own tail is too heavy to be calibrated from sums.
 """
 
 from __future__ import annotations
@@ -34,15 +23,13 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from unrelu.contracts import BoolArray, FloatArray, RowParameters
-from unrelu.kernels.pair_solver import LARGEST_A, upper_parts
+from unrelu.contracts import BoolArray, FloatArray
+from unrelu.kernels.pair_solver import upper_parts
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.columns import ColumnShapes
 
 LEVELS = np.array([[0.5], [0.8]])
 _LEAST = 1e-12  # of probabilities whose logarithms are taken
 _FEW = 10  # rows of a joint upper part, for a correlation
-_HIGHEST = 9  # of the powers of u whose moments are needed, those of h^3
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,79 +183,3 @@ def standardized(numbers: FloatArray) -> FloatArray:
     centred = numbers - np.where(known, numbers, 0.0).sum(axis=0) / count
     spread = np.sqrt(np.where(known, centred**2, 0.0).sum(axis=0) / count)
     return np.asarray(centred / np.where(spread > 0.0, spread, 1.0))
-
-
-# --- skewness of a column from sums -----------------------------------------------------------------
-
-
-class Skewness(NamedTuple):
-    """Per column: ``z``, standard normal if the column is what the model says; the ``skewness`` of the latent normal
-    that would explain it, and by how much the latent mean is then off, in latent standard deviations (first order)."""
-
-    z: FloatArray
-    skewness: FloatArray
-    shift: FloatArray
-
-
-def skewness_of(shapes: ColumnShapes, rows: RowParameters) -> Skewness:
-    """The test for every column; z is 0 where nothing can be said (constant columns, fewer than 8 values)."""
-    can = (rows.scale > 0.0) & (shapes.sums[0] >= 8.0)
-    scale = np.where(can, rows.scale, 1.0)
-    a = np.where(can, np.minimum((rows.bias - rows.floor) / scale, LARGEST_A), 0.0)
-    moments = truncated_moments(a, _HIGHEST)
-    hidden, power = ndtr(-a), np.arange(4)
-    second, third = (moments[power[:, None] + power], moments[power[:, None, None] + power[:, None] + power])
-
-    def mean(one: FloatArray, other: FloatArray) -> FloatArray:
-        """Of the product of two functions of a cell, 5 x d: a cubic of u above the floor, and the value at it."""
-        above = np.einsum("id,jd,ijd->d", one[:4], other[:4], second)
-        return np.asarray(above + one[4] * other[4] * hidden)
-
-    zero, one = np.zeros_like(a), np.ones_like(a)
-    hazard = moments[1] / np.maximum(hidden, 1e-300) * (hidden > 0.0)
-    score_b = np.stack([zero, one, zero, zero, -hazard])
-    score_s = np.stack([-one, zero, one, zero, a * hazard])
-    basis = [np.stack([one, zero, zero, zero, one])]
-    for function in (score_b, score_s, np.stack([zero, zero, zero, one, zero])):
-        for other in basis:
-            function = function - mean(function, other) / mean(other, other) * other
-        basis.append(function)
-    _, b_part, s_part, h = basis
-    variance = np.maximum(mean(h, h), 1e-300)
-
-    u = shapes.about(np.where(can, rows.bias, shapes.origin), np.where(can, scale, shapes.unit)).sums
-    total = np.maximum(shapes.observed, 1e-300)
-    observed = ((h[:4] * u).sum(axis=0) + h[4] * (shapes.observed - shapes.sums[0])) / total
-    z = observed * np.sqrt(total / variance)
-    cubed = np.einsum("id,jd,kd,ijkd->d", h[:4], h[:4], h[:4], third) + h[4] ** 3 * hidden
-    skew = cubed / variance**1.5 / np.sqrt(total)
-
-    # Density phi(u) (1 + g He3(u) / 6) to first order in the skewness g: E[h He3] g / 6 is what was observed. At the
-    # floor He3 has the mean that E[He3] = 0 leaves it.
-    hermite = np.stack([zero, -3.0 * one, zero, one, zero])
-    hermite[4] = -(hermite[:4] * moments[:4]).sum(axis=0) / np.maximum(hidden, 1e-300) * (hidden > 0.0)
-    along = mean(h, hermite)
-    latent = 6.0 * observed / np.where(np.abs(along) > 1e-12, along, np.copysign(1e-12, along))
-    cross = mean(score_s, score_b) / mean(b_part, b_part)
-    s_shift = latent / 6.0 * mean(s_part, hermite) / mean(s_part, s_part)
-    b_shift = latent / 6.0 * mean(b_part, hermite) / mean(b_part, b_part) - cross * s_shift
-    return Skewness(np.where(can, normalized(z, skew), 0.0), np.where(can, latent, 0.0), np.where(can, b_shift, 0.0))
-
-
-def truncated_moments(a: FloatArray, highest: int) -> FloatArray:
-    """E[u^k 1{u > -a}] for k = 0..highest: m_k = (k - 1) m_{k-2} + (-a)^{k-1} phi(a)."""
-    edge = np.exp(-0.5 * a**2) / np.sqrt(2.0 * np.pi)
-    moments = [ndtr(a), edge]
-    for k in range(2, highest + 1):
-        moments.append((k - 1) * moments[k - 2] + (-a) ** (k - 1) * edge)
-    return np.stack(moments)
-
-
-def normalized(z: FloatArray, skewness: FloatArray) -> FloatArray:
-    """A standardized number with that skewness as a standard normal one (Anscombe and Glynn 1983)."""
-    sign = np.where(skewness < 0.0, -1.0, 1.0)
-    size = np.maximum(np.abs(skewness), 1e-6)
-    a = 6.0 + 8.0 / size * (2.0 / size + np.sqrt(1.0 + 4.0 / size**2))
-    distance = np.maximum(1.0 + sign * z * np.sqrt(2.0 / (a - 4.0)), 1e-9)
-    moved = (1.0 - 2.0 / (9.0 * a) - np.cbrt((1.0 - 2.0 / a) / distance)) / np.sqrt(2.0 / (9.0 * a))
-    return np.asarray(sign * moved)

@@ -25,6 +25,7 @@ from unrelu.estimators.prepare import (
     check_cell_limits,
     checked_tolerance,
     learn_columns,
+    learn_shapes,
     read,
     screened_floats,
     with_cell_limits,
@@ -35,9 +36,9 @@ from unrelu.methods import Method, expects_outliers
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import learned_html
 from unrelu.passes.device import Place
-from unrelu.passes.engine import engine_for
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import SampleEvidence, engine_for
 from unrelu.passes.rows import Rows
+from unrelu.posterior.density import SMALLEST_LOG_DENSITY, scored_rows
 from unrelu.shapes import shape_requests
 from unrelu.tables.groups import LabelledRows
 from unrelu.tables.prepared import Columns, prepared
@@ -219,7 +220,7 @@ class FloorEstimator(BaseEstimator):
     def _learn_columns(self, samples: Samples, part: bool = False, outliers: str = "none") -> None:
         """Find out what the columns of a table are like.
 
-        ``part``: of the rows to be learned from. ``outliers``: as :func:`unrelu.estimators.margins.learn_shapes` has
+        ``part``: of the rows to be learned from. ``outliers``: as :func:`unrelu.estimators.prepare.learn_shapes` has
         it.
         """
         self._columns = learn_columns(
@@ -239,8 +240,6 @@ class FloorEstimator(BaseEstimator):
 
     def _with_shapes(self, samples: Samples, columns: Columns, part: bool = False, outliers: str = "none") -> Columns:
         """The columns with their shapes, from a look at the rows."""
-        from unrelu.estimators.margins import learn_shapes  # normal columns need not wait for it
-
         return learn_shapes(
             self._wanted_shape(),
             samples,
@@ -282,7 +281,7 @@ class FloorEstimator(BaseEstimator):
             requests = shape_requests(self._wanted_shape(), samples.n_features, self._columns.names)
         if not any(isinstance(each, str) and each in ("power", "free", "auto") for each in requests):
             return method.learn(evidence, self._assumptions(), seed, self._watch)
-        from unrelu.estimators.margins import Reshaping
+        from unrelu.estimators.second_look import Reshaping
 
         def learn(rows: Samples, columns: Columns) -> Any:
             return method.learn(self._evidence(rows, columns), self._assumed(columns), seed, self._watch)
@@ -304,16 +303,12 @@ class FloorEstimator(BaseEstimator):
 
     def _asked(self, X: Any, score: Callable[..., FloatArray]) -> FloatArray:
         """Numbers of every row, from those of latent rows."""
-        from unrelu.posterior.scores import scored_rows
-
         return scored_rows(self._rows(X), score, self._assumptions(), self._watch)
 
     def _log_densities(
         self, X: Any, density: Callable[..., FloatArray], laws: Sequence[RectifiedGaussian], by_cell: bool = False
     ) -> FloatArray:
         """Of every row, in the user's units, from that of latent rows (and marks); names those without a chance."""
-        from unrelu.posterior.scores import SMALLEST_LOG_DENSITY, scored_rows
-
         samples = self._rows(X, by_cell=by_cell)
         found = scored_rows(samples, density, self._assumptions(), self._watch, laws)
         return np.asarray(np.maximum(found + samples.log_slopes(), SMALLEST_LOG_DENSITY))

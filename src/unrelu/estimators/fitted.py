@@ -16,7 +16,7 @@ from unrelu.estimators.base import FloorEstimator, ScoresByDensity, Table
 from unrelu.fit.jackknife import intervals
 from unrelu.fit.one_pass import Learned
 from unrelu.model import RectifiedGaussian
-from unrelu.posterior.cells import marks_of
+from unrelu.passes.tiles import marks_of
 from unrelu.posterior.density import Density
 from unrelu.validation import RandomState
 

@@ -18,11 +18,11 @@ from unrelu.estimators.learner import HoldsLearner
 from unrelu.fit.one_pass import Learned
 from unrelu.methods import Method
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.tiles import ScreeningQuestion, reachable
-from unrelu.posterior.cells import Cells, Filling, marks_of
+from unrelu.passes.tiles import ScreeningQuestion, marks_of, reachable
+from unrelu.posterior.cells import Cells, Filling
+from unrelu.posterior.density import naming_gross
 from unrelu.posterior.draws import drawn_parts, models_from_errors, number_of, seed_of
 from unrelu.posterior.marginals import imputed
-from unrelu.posterior.scores import naming_gross
 from unrelu.validation import RandomState, check_choice
 
 _LEVELS: dict[str, tuple[float, ...]] = {"mean": (), "median": (0.5,)}

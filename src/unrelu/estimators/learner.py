@@ -20,15 +20,13 @@ from unrelu.contracts import Assumptions, Doubt, FloatArray, Samples
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
 from unrelu.estimators.fitted import FittedModel, every_learned
-from unrelu.estimators.margins import warn_again
-from unrelu.estimators.second_look import better_fit, continued
+from unrelu.estimators.second_look import better_fit, continued, warn_again
 from unrelu.fit.jackknife import jackknifed
 from unrelu.fit.one_pass import Learned
 from unrelu.kernels import tells_of_compiling
 from unrelu.limits import is_by_cell, limits_of
 from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, is_of_papers, method_named
-from unrelu.passes.engine import engine_for
-from unrelu.passes.evidence import RecordedEvidence, SampleEvidence
+from unrelu.passes.engine import RecordedEvidence, SampleEvidence, engine_for
 from unrelu.passes.pair_moments import (
     GroupedMoments,
     GroupedMomentsQuestion,
@@ -192,7 +190,13 @@ class RectifiedGaussianLearner(FittedModel):
         evidence, assumptions = self._evidence(samples), self._assumptions()
         left_open = isinstance(method, Auto) and isinstance(self.shape, str) and self.shape == "auto"
         if isinstance(method, Auto):
-            method, because = self._chosen(method, evidence, assumptions)
+            by_likelihood = bool(samples.limits_by_cell) or assumptions.auto_components
+            if self._by_groups:
+                method, because = OnePass(), "a network is of groups of rows"
+            elif self._wants_groups() and not by_likelihood:
+                method, because = OnePass(), "records of groups of rows, which a jackknife keeps, are of one pass"
+            else:
+                method, because = method.choose(samples, evidence, assumptions)
         if not left_open or self._wants_groups():
             learned = self._learn(method, because, samples, evidence, assumptions)
         else:  # a fit without options does what the doubts about it ask for; its own are then no matter
@@ -215,16 +219,6 @@ class RectifiedGaussianLearner(FittedModel):
         self._publish(self._in_user_units(learned.distribution), learned)
         return self
 
-    def _chosen(self, method: Auto, evidence: SampleEvidence, assumptions: Assumptions) -> tuple[Method, str]:
-        """The method for these rows, and why, where that was left open."""
-        samples = evidence.samples
-        if self._by_groups:
-            return OnePass(), "a network is of groups of rows"
-        by_likelihood = bool(samples.limits_by_cell) or assumptions.auto_components
-        if self._wants_groups() and not by_likelihood:
-            return OnePass(), "records of groups of rows, which a jackknife keeps, are of one pass"
-        return method.choose(samples, evidence, assumptions)
-
     def _learn(
         self, method: Method, because: str, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions
     ) -> Learned:
@@ -245,8 +239,9 @@ class RectifiedGaussianLearner(FittedModel):
         if self._columns.shapes is not None and hasattr(learned.report, "log_likelihood"):  # of latent values
             slopes = prepared(samples, self._columns, screened=True).total_log_slope()
             said["log_likelihood"] = learned.report.log_likelihood + slopes
-        self._learned = replace(learned, report=replace(learned.report, **said)) if said else learned
-        return self._result()
+        known: Learned = replace(learned, report=replace(learned.report, **said)) if said else learned
+        self._learned = known
+        return known
 
     def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Add the rows of X to those seen before. The model is solved when an attribute is next asked for.

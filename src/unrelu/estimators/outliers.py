@@ -21,7 +21,7 @@ from unrelu.fit.robust_cells.law import CellLaw, bad_probability
 from unrelu.fit.robust_rows.detection import OutlierScores, Verdict, judge_rows, score_threshold, strangeness
 from unrelu.methods import Method, expects_outliers, method_named
 from unrelu.model import RectifiedGaussian
-from unrelu.posterior.scores import scored_rows
+from unrelu.posterior.density import scored_rows
 from unrelu.tables.prepared import prepared
 from unrelu.validation import check_choice
 

@@ -2,7 +2,8 @@
 
 :func:`read` turns arrays, frames, sparse matrices, Dask's tables, arrays of devices and rows of files into one kind of
 rows; :func:`with_weights` and :func:`with_cell_limits` put beside them what was given beside the table, and
-:func:`learn_columns` says what the columns are like. Shapes are in :mod:`unrelu.estimators.margins`.
+:func:`learn_columns` says what the columns are like but for their shapes, which :func:`learn_shapes` learns from one
+look at the rows.
 """
 
 from __future__ import annotations
@@ -17,17 +18,21 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from unrelu.contracts import CellLimits, FloatArray, Samples, Step, Watch
+from unrelu.contracts import CellLimits, Engine, FloatArray, Samples, Step, Watch
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.limits import is_by_cell, limits_of
+from unrelu.limits import Limits, is_by_cell, limits_of
+from unrelu.passes.columns import Margins, MarginsQuestion, extremes, first_values, floors_of_data
 from unrelu.passes.device import Place, brought_home, place_of
 from unrelu.passes.engine import LocalEngine, engine_for
 from unrelu.passes.rows import ArraySamples, Rows, all_values, as_floats, as_rows
 from unrelu.passes.tiles import ScreeningQuestion
-from unrelu.tables.prepared import Columns, as_stored, names_of, prepared
+from unrelu.shapes import Log, Normal, Shape, shape_requests
+from unrelu.tables.prepared import Columns, PreparedRows, as_stored, names_of, prepared
 from unrelu.validation import column_label, counted, label_columns, listed, row_label
 
 _LARGEST_WEIGHT = 1e100
+_FEWEST = 20  # cells of a first part that tell whether a column is positive
+_LARGE = 2**24  # cells of a sparse matrix, zeros included, beyond which its columns are taken for normal
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -248,7 +253,6 @@ def with_cell_limits(samples: Samples, floor: Any, ceiling: Any, tell: bool = Fa
 
     Those that are the rows' own but for rounding are the rows'; ``tell``: with a warning where digits were left out.
     """
-    from unrelu.passes.columns import first_values
     from unrelu.tables.limited import LimitedSamples, cell_limits, cell_limits_of_data
 
     shape, names = (samples.n_rows, samples.n_features), samples.feature_names
@@ -313,8 +317,6 @@ def learn_columns(
     lowest = {column: limit for column, limit in stated.floor if not limits.floor_given[column]}
     highest = {column: limit for column, limit in stated.ceiling if limits.ceiling[column] == np.inf}
     if limits.floor_from_data.any() or limits.ceiling_from_data.any():
-        from unrelu.passes.columns import extremes
-
         seen = engine_for(samples, watch, "Looking for floors").collect(samples, extremes)
         low, high = np.where(seen.counts > 1.0, seen.ends, [[-np.inf], [np.inf]])
         lowest |= {j: float(low[j]) for j in np.flatnonzero(limits.floor_from_data).tolist()}
@@ -345,7 +347,6 @@ def checked_tolerance(tolerance: Any) -> float:
 
 def _take_data_limits(levels: dict[str, FloatArray], samples: Samples) -> None:
     """Put the table's own limits in place of those that were given with other digits, and say so."""
-    from unrelu.passes.columns import first_values, floors_of_data
     from unrelu.tables.limited import warn_of_digits
 
     values = first_values(samples.blocks(), samples.n_features)
@@ -355,3 +356,81 @@ def _take_data_limits(levels: dict[str, FloatArray], samples: Samples) -> None:
         warn_of_digits(name, before, level, typed, samples.feature_names)
         changed = level != before
         levels[name][changed] = level[changed]
+
+
+# --- shapes ----------------------------------------------------------------------------------------
+
+
+def learn_shapes(
+    shape: Any,
+    samples: Samples,
+    columns: Columns,
+    watch: Watch,
+    *,
+    by_parts: bool = False,
+    tested: bool = True,
+    outliers: str = "none",
+    standard: bool = False,
+) -> Columns:
+    """The columns with their shapes as asked for; a floor of 0 that no value of a column reaches is then none.
+
+    ``by_parts``: the rows are the first of those to be learned from; they tell which columns are positive, no more.
+    ``tested``: columns may reject the law that "auto" takes first. ``outliers``: "none" are expected, some rows may be
+    but it is "unknown" which, or these are left "out". ``standard``: free columns all have a spread of 1.
+    """
+    columns, names = replace(columns, shapes=None), samples.feature_names
+    requests = shape_requests(shape, samples.n_features, names)
+    if all(request == "normal" for request in requests):
+        return columns
+    left_open = all(isinstance(request, str) and request in ("normal", "auto") for request in requests)
+    source = samples.source
+    large = source.matrix is not None and (source.n_rows or 0) * source.n_features > _LARGE
+    if left_open and (large or samples.read_once):
+        return columns
+    if columns.tolerance:
+        if left_open:
+            return columns  # noise after the floor is of normal columns
+        raise InvalidParameterError(
+            "floor_tolerance goes with shape='normal' alone: set values within it of the floor to the floor."
+        )
+    # Fits of normal columns need not wait for it.
+    from unrelu.fit.margins import EXTREME_WITH_OUTLIERS, chosen_kinds, fit_shapes, refuse_tiny_values, unreached_floors
+
+    engine = engine_for(samples, watch, "Looking at the columns' shapes")
+    rows = PreparedRows(samples, columns, "upright")
+    margins = _looked_at(rows, columns, engine)
+    refuse_tiny_values(margins, names)
+    normal = np.array([request == "normal" for request in requests])
+    none = np.zeros_like(normal)  # of the limits are the table's own, or were given one by one
+    without = unreached_floors(margins, Limits(columns.floor, columns.ceiling, none, none, none)) & ~normal
+    if by_parts:  # what comes later may be at a floor that few rows have not reached
+        few = without & (margins.rows < _FEWEST)
+        requests = ["normal" if r == "auto" and some else r for r, some in zip(requests, few, strict=True)]
+        without &= ~few
+    limits = Limits(np.where(without, -np.inf, columns.floor), columns.ceiling, none, none, none)
+    unknown = outliers == "unknown"
+    if unknown:  # what bends is learned again without them
+        requests = ["auto" if isinstance(each, str) and each in ("power", "free") else each for each in requests]
+    tested = tested and not by_parts and not unknown
+    kinds = chosen_kinds(requests, margins, limits, tested, bent=outliers != "none")
+    without &= np.array([kind != "normal" for kind in kinds])  # what is constant so far may reach its floor yet
+    columns = replace(columns, floor=np.where(without, -np.inf, columns.floor))
+    if all(kind == "normal" for kind in kinds):
+        return columns
+    if by_parts:
+        fixed: dict[str, Shape] = {"normal": Normal(), "log": Log()}
+        return replace(columns, shapes=tuple(fixed[kind] if isinstance(kind, str) else kind for kind in kinds))
+    if not margins.whole and any(kind in ("free", "power") for kind in kinds):
+        margins = engine.collect(rows, MarginsQuestion())
+    extreme = EXTREME_WITH_OUTLIERS if unknown else 0.0
+    return replace(columns, shapes=fit_shapes(kinds, margins, limits, names, extreme, standard))
+
+
+def _looked_at(rows: PreparedRows, columns: Columns, engine: Engine) -> Margins:
+    """The margins of a part of the rows. The first block that has bad cells ends the pass: those of all are told."""
+    try:
+        return engine.collect(rows, MarginsQuestion(in_part=True))
+    except InvalidDataError as error:
+        fault = error
+    engine.collect(rows.turned, ScreeningQuestion(columns.plain.lowest)).check(columns.plain, rows.feature_names)
+    raise fault

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import reduce
+from functools import partial, reduce
 from math import comb
 from typing import Annotated, Any, Self
 
@@ -309,7 +309,8 @@ class ColumnMargin:
     def runs(self) -> tuple[FloatArray, FloatArray]:
         """(lowest, highest) double that each key stands for; the same where values are told apart one by one."""
         first = self.keys << self.shift
-        low, high = _doubles(first), _doubles(first + (1 << self.shift) - 1)
+        bits = np.stack([first, first + (1 << self.shift) - 1])
+        low, high = np.where(bits >= 0, bits, bits ^ _BEHIND_SIGN).view(np.float64)
         return np.maximum(low, self.ends[0]), np.minimum(high, self.ends[1])
 
 
@@ -363,14 +364,14 @@ class MarginsQuestion:
         if self.in_part and block.first_row + n > _FIRST_ROWS:
             rows = np.arange(block.first_row, block.first_row + n, dtype=np.uint64)
             kept = np.asarray((rows < _FIRST_ROWS) | (rows * _GOLDEN < np.uint64(2**64 // _ONE_IN)))
-        parts = map_in_threads(lambda start: _margins(block, start, kept), range(0, d, _COLUMNS))
+        parts = map_in_threads(partial(_margins, block, kept), range(0, d, _COLUMNS))
         columns, at_most, at_least, sums = zip(*(column for part in parts for column in part), strict=True)
         weight, squared = np.array(sums).T
         return Margins(columns, at_most, at_least, weight, squared, block.values.dtype.name, kept is None)
 
 
 def _margins(
-    block: Block, start: int, kept: NDArray[np.bool_] | None
+    block: Block, kept: NDArray[np.bool_] | None, start: int
 ) -> list[tuple[ColumnMargin, ColumnMargin, ColumnMargin, tuple[float, float]]]:
     """Of some neighbouring columns, with the sum and sum of squares of their cells' weights."""
     n, stop = len(block.values), min(start + _COLUMNS, block.values.shape[1])
@@ -430,8 +431,3 @@ def _summed(keys: Keys, weights: FloatArray) -> tuple[Keys, FloatArray]:
     unique, where = np.unique(keys, return_inverse=True)
     sums: FloatArray = np.bincount(where, weights, len(unique)).astype(np.float64)
     return unique, sums
-
-
-def _doubles(keys: Keys) -> FloatArray:
-    bits: NDArray[Any] = np.where(keys >= 0, keys, keys ^ _BEHIND_SIGN)
-    return np.asarray(bits.view(np.float64))

@@ -1,6 +1,7 @@
 """Engines run one pass: they ask a question of every block and merge the answers in block order.
 
-The one of this process takes blocks one after the other, each one's work on all cores, while the next is read.
+The one of this process takes blocks one after the other, each one's work on all cores, while the next is read. Evidence
+is what learners ask: each question is answered by one pass and remembered.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from contextvars import copy_context
+from dataclasses import dataclass
 from functools import cache
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 from threadpoolctl import ThreadpoolController
 
-from unrelu.contracts import Block, Engine, Question, R, Samples, Step, Watch, unwatched
+from unrelu.contracts import Block, Engine, Evidence, Question, R, Record, Samples, Step, Watch, unwatched
 from unrelu.errors import InvalidDataError
 
 T = TypeVar("T")
@@ -47,7 +49,7 @@ class LocalEngine:
         question: Question[R],
         merged: R | None = None,
         first_row: int = 0,
-        counted: Callable[[R, int], None] = lambda *_: None,
+        counted: Callable[[R, int], None] | None = None,
     ) -> R:
         """The record of all rows, where ``merged`` is that of those before ``first_row``, which the samples leave out.
 
@@ -61,7 +63,8 @@ class LocalEngine:
                 record = question(block)
                 merged = record if merged is None else merged.merge(record)
                 done = block.first_row + block.n_rows
-                counted(merged, done)
+                if counted is not None:
+                    counted(merged, done)
                 left = None if total is None else total - first_row
                 words = pace(done - first_row, left, monotonic() - began)
                 self._watch(Step(self._stage, done, total, words))
@@ -107,6 +110,74 @@ def blocks_ahead(samples: Samples) -> Generator[Block, None, None]:
         while (block := ahead.result()) is not None:
             ahead = reader.submit(read)
             yield block
+
+
+# --- evidence: answers that are remembered ----------------------------------------------------------
+
+
+class SampleEvidence:
+    """Answers from rows: one pass through the engine per new question."""
+
+    def __init__(self, samples: Samples, engine: Engine) -> None:
+        self.samples, self.engine = samples, engine
+        self.feature_names, self.place = samples.feature_names, samples.source.place
+        self.answers: dict[Any, Record] = {}
+
+    def collect(self, question: Question[R], remember: bool = True) -> R:
+        """The record of all rows. Raises what the question raises; nothing is remembered then."""
+        if question in self.answers:
+            known: Any = self.answers[question]
+            return cast(R, known)
+        record = self.engine.collect(self.samples, question)
+        if remember:
+            self.answers[question] = record
+        return record
+
+
+@dataclass(frozen=True, eq=False)
+class _Answers:
+    """Of several questions."""
+
+    answers: tuple[Any, ...]
+
+    def merge(self, other: Self) -> Self:
+        return type(self)(tuple(mine.merge(its) for mine, its in zip(self.answers, other.answers, strict=True)))
+
+
+def ask_at_once(evidence: Evidence, *questions: Question[Any]) -> None:
+    """Have rows read once for several questions, which are then asked one by one.
+
+    Only where this process reads the rows; a record has nothing to read.
+    """
+    if not isinstance(evidence, SampleEvidence) or type(evidence.engine) is not LocalEngine:
+        return
+    new = [question for question in questions if question not in evidence.answers]
+    if len(new) > 1:
+
+        def several(block: Block) -> _Answers:
+            return _Answers(tuple(question(block) for question in new))
+
+        found = evidence.engine.collect(evidence.samples, several)
+        evidence.answers.update(zip(new, found.answers, strict=True))
+
+
+class RecordedEvidence:
+    """A saved record stands in for the data: it answers its own question and no other."""
+
+    def __init__(
+        self, question: Question[R], record: R, feature_names: tuple[str, ...] | None = None, place: Any = None
+    ) -> None:
+        self._question: Any = question
+        self._record: Any = record
+        self.feature_names, self.place = feature_names, place
+
+    def collect(self, question: Question[R], remember: bool = True) -> R:  # noqa: ARG002 - the protocol's
+        if question != self._question:
+            raise LookupError(f"Only the answer to {self._question} was kept; {question} needs the rows again.")
+        return cast(R, self._record)
+
+
+# --- threads ------------------------------------------------------------------------------------------
 
 
 def available_cores() -> int:

@@ -68,8 +68,15 @@ class Frame:
         self.most: Any = kind.type(min(LARGEST, float(np.finfo(kind).max)))
         rows = slice(0, FIRST_ROWS)
         values, weights = tile.values[rows], None if tile.weights is None else tile.weights[rows]
-        # Any origin near the bulk of the data does: it only has to keep the sums from cancelling.
-        self.origin = _mean_above(values, self.floor, weights).astype(kind).astype(np.float64)
+        # Any origin near the bulk of the data does: it only has to keep the sums from cancelling. It is the (weighted)
+        # mean of what lies above the floor, the floor where nothing does.
+        above = (values > self.floor) & (values <= np.float64(LARGEST))
+        counted = above if weights is None else above * weights[:, None]
+        total = counted.sum(axis=0, dtype=np.float64)
+        sums = np.einsum("ij,ij->j", counted.astype(np.float64), np.where(above, values, 0.0))
+        nothing = np.where(np.isfinite(self.floor), self.floor, 0.0)
+        origin = np.divide(sums, total, out=nothing, where=total > 0.0)
+        self.origin = np.asarray(origin.astype(kind).astype(np.float64))
         self.short = kind == np.float32 and weights is None
         self.shapes: ColumnShapes | None = None
         if self.short:  # where the first rows can be summed so
@@ -369,13 +376,3 @@ def rounded_down(levels: FloatArray, kind: np.dtype[Any]) -> Floats:
     """The largest numbers of this type that are not above the levels."""
     near = levels.astype(kind)
     return np.where(near > levels, np.nextafter(near, kind.type(-np.inf)), near)
-
-
-def _mean_above(values: Floats, floor: FloatArray, weights: FloatArray | None) -> FloatArray:
-    """The (weighted) mean of what lies above the floor, the floor where nothing does."""
-    seen = (values > floor) & (values <= np.float64(LARGEST))
-    w = seen if weights is None else seen * weights[:, None]
-    total = w.sum(axis=0, dtype=np.float64)
-    sums = np.einsum("ij,ij->j", w.astype(np.float64), np.where(seen, values, 0.0))
-    nothing = np.where(np.isfinite(floor), floor, 0.0)
-    return np.asarray(np.divide(sums, total, out=nothing, where=total > 0.0))

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Assumptions, Block, FloatArray
+from unrelu.contracts import Assumptions, Block, FloatArray, Marks
 from unrelu.errors import InvalidDataError
 from unrelu.kernels.row_block import LARGEST, scan_block
 from unrelu.validation import column_label, listed, row_label
@@ -73,6 +73,13 @@ def _roundings(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatAr
     return np.maximum(_ROUNDINGS * np.abs(np.spacing(stored)).astype(np.float64), _NOISE * np.abs(stored))
 
 
+def marks_of(values: NDArray[np.floating[Any]], beyond: Marks | None, floor: FloatArray) -> tuple[FloatArray, Marks]:
+    """(float64 values, marks) of a block's rows: its own marks, and those of cells at a column's ``floor`` or below."""
+    low = values <= seen_above(floor, values)
+    x = np.where(low, floor, values).astype(np.float64)
+    return x, -low.astype(np.int8) if beyond is None else np.where(low, np.int8(-1), beyond)
+
+
 # --- cells that no learner can use ----------------------------------------------------------------
 
 
@@ -118,6 +125,8 @@ class Screening:
                 " with NaN; divide a column of huge numbers by a constant.",
                 rows=self.large_first_row[self.large_count > 0].tolist(),
             )
+        if not self.below_count.any():
+            return
         mirrored = np.array(assumptions.mirrored or (False,) * len(self.below_count))
         self._check_limit(np.where(mirrored, 0, self.below_count), assumptions, feature_names, -1.0)
         self._check_limit(np.where(mirrored, self.below_count, 0), assumptions, feature_names, 1.0)

@@ -1,5 +1,5 @@
 """What a known model says about rows.
 
-``cells``: rows as a model meets them. ``density``: the one density. ``marginals``, ``draws``: hidden cells. ``scores``:
-a pass that asks every row, and p-values.
+``cells``: rows as a model meets them. ``density``: the one density, a pass that asks every row for its score, and
+p-values. ``marginals``, ``draws``: hidden cells.
 """

@@ -13,7 +13,7 @@ from unrelu.contracts import BoolArray, FloatArray, Marks
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import is_by_cell
 from unrelu.passes.columns import floors_of_data
-from unrelu.passes.tiles import row_keys, seen_above, smallest
+from unrelu.passes.tiles import row_keys, smallest
 from unrelu.tables.limited import cell_limits, cell_limits_of_data, marks_at_limits, warn_of_digits
 from unrelu.validation import check_choice, column_label, listed, row_label, suggestion
 
@@ -204,10 +204,3 @@ def table_of(model: Model, X: Any) -> FloatArray:
             f"An infinite value in {column_label(j, names)}, {row_label(i)}: mark it as missing with NaN.", rows=[i]
         )
     return x
-
-
-def marks_of(values: Values, beyond: Marks | None, floor: FloatArray) -> tuple[FloatArray, Marks]:
-    """(float64 values, marks) of a block's rows: its own marks, and those of cells at a column's ``floor`` or below."""
-    low = values <= seen_above(floor, values)
-    x = np.where(low, floor, values).astype(np.float64)
-    return x, -low.astype(np.int8) if beyond is None else np.where(low, np.int8(-1), beyond)

@@ -14,8 +14,8 @@ from scipy.spatial.distance import squareform
 from scipy.special import ndtr, ndtri
 from scipy.stats import beta
 
+from unrelu.checks.findings import skewness_of
 from unrelu.checks.fit_check import FitCheck
-from unrelu.checks.statistics import skewness_of
 from unrelu.contracts import Block, FloatArray, RowParameters, Samples
 from unrelu.estimators import RectifiedGaussianLearner
 from unrelu.model import RectifiedGaussian

@@ -15,9 +15,9 @@ from unrelu.estimators import FloorImputer
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Table
 from unrelu.posterior.cells import Cells, SampledCells
+from unrelu.posterior.density import naming_gross
 from unrelu.posterior.draws import drawn, drawn_parts
 from unrelu.posterior.marginals import Prediction, imputed, predicted
-from unrelu.posterior.scores import naming_gross
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, new_figure, panels_of, short_name, tidy
 from unrelu.report.tables import check_names, labels, level_name, write_rows
 from unrelu.shapes import Normal

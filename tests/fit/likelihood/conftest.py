@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from unrelu.contracts import Block
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import LocalEngine, SampleEvidence
 from unrelu.passes.rows import Rows
 
 

@@ -5,8 +5,7 @@ import pytest
 
 import unrelu
 from unrelu.fit.likelihood.climbing import Cells, CovarianceLaw, FactorLaw, Prior, climb
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import LocalEngine, SampleEvidence
 from unrelu.tables import ArraySamples
 
 D, N = 6, 1500

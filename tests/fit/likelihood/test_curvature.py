@@ -6,8 +6,7 @@ import pytest
 import unrelu
 from unrelu.fit.likelihood import climbing as curvature
 from unrelu.fit.likelihood.climbing import Cells, CovarianceLaw, FactorLaw, Prior, climb, scores_of
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import LocalEngine, SampleEvidence
 from unrelu.tables import ArraySamples
 
 D, N = 3, 400

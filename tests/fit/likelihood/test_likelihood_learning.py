@@ -79,8 +79,7 @@ def test_finds_the_exact_maximum_for_three_columns_with_gaps():
 def test_limits_stated_by_cells_are_floors():
     """The same rows, with the columns' floors as marks: another start leads to the same maximum."""
     from tests.fit.likelihood.conftest import MarkedRows
-    from unrelu.passes.engine import LocalEngine
-    from unrelu.passes.evidence import SampleEvidence
+    from unrelu.passes.engine import LocalEngine, SampleEvidence
 
     x = FIVE.sample(1500, random_state=0)
     marks = np.where(x == 0.0, -1, 0).astype(np.int8)

@@ -10,8 +10,7 @@ from unrelu.errors import ConstantColumnWarning, DuplicatedRowsWarning, InvalidD
 from unrelu.fit.robust_rows.clustering import Trial, fit_mixture, k_means
 from unrelu.fit.robust_rows.table import prior_record, varying_columns
 from unrelu.fit.shrinkage import error_share
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import LocalEngine, SampleEvidence
 from unrelu.passes.tiles import SubsampleQuestion
 from unrelu.tables import ArraySamples, open_samples, write_table
 

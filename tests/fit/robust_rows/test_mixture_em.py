@@ -24,8 +24,7 @@ from unrelu.fit.robust_rows.mixture import (
     settle_on_all,
 )
 from unrelu.fit.robust_rows.table import prior_record
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import LocalEngine, SampleEvidence
 from unrelu.passes.tiles import SubsampleQuestion
 from unrelu.tables import ArraySamples
 

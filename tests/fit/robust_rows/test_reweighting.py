@@ -11,11 +11,9 @@ from unrelu.fit.one_pass import learn_record
 from unrelu.fit.robust_rows.learn import Refit, RowVerdicts, completed, excess_cut, reweighted_moments, verdicts_of
 from unrelu.fit.robust_rows.mixture import GaussianComponent, Mixture, Setting, gaussian_from
 from unrelu.fit.robust_rows.table import prior_record
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import LocalEngine, SampleEvidence
 from unrelu.passes.pair_moments import PairMomentsQuestion
-from unrelu.posterior.density import Density
-from unrelu.posterior.scores import ScoreTail
+from unrelu.posterior.density import Density, ScoreTail
 from unrelu.tables import ArraySamples
 
 MODEL = RectifiedGaussian([0.3, -0.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.5, -0.3], [0.2, -0.3, 0.8]])

@@ -9,8 +9,7 @@ from unrelu import RectifiedGaussian, RectifiedGaussianLearner, metrics, synthet
 from unrelu.contracts import Assumptions
 from unrelu.errors import AmbiguousMajorityWarning, InvalidDataError, InvalidParameterError
 from unrelu.methods import Robust
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import LocalEngine, SampleEvidence
 from unrelu.tables import ArraySamples, open_samples, write_table
 
 D, N = 4, 3000

@@ -54,7 +54,7 @@ from unrelu.kernels.factor_density import factor_scores
 from unrelu.kernels.likelihood_scores import covariance_scores
 from unrelu.passes.engine import map_in_threads
 from unrelu.passes.pair_moments import AllButGroup
-from unrelu.posterior.cells import marks_of
+from unrelu.passes.tiles import marks_of
 
 TO_GAIN = 5e-7  # a parameter: a thousandth of a standard error
 MOST_ROUNDS = 200

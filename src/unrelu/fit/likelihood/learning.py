@@ -33,7 +33,7 @@ import numpy as np
 from scipy.linalg import eigvalsh
 
 from unrelu.checks.findings import doubts_of, warn_of
-from unrelu.checks.rows import look_at
+from unrelu.checks.misfit import look_at
 from unrelu.contracts import (
     Assembly,
     Assumptions,
@@ -88,8 +88,7 @@ from unrelu.passes.pair_moments import (
     PairMoments,
     PairMomentsQuestion,
 )
-from unrelu.passes.tiles import ScreeningQuestion
-from unrelu.posterior.cells import marks_of
+from unrelu.passes.tiles import ScreeningQuestion, marks_of
 from unrelu.validation import label_columns, warn
 
 _FEW, _MOSTLY = 5, 0.99  # values seen, and share of cells cut off, from which a column is barely determined
@@ -178,7 +177,7 @@ def learn_by_likelihood(
         "full_likelihood",
         tally.n_rows,
         tally.effective_rows,
-        tally.census if record is None else census_of(record),
+        Census(tally.weight, tally.observed, tally.seen) if record is None else census_of(record),
         stages.assembly,
         rounds=climbed.rounds,
         log_likelihood=level,
@@ -343,10 +342,6 @@ class CellTally:
     @property
     def observed(self) -> FloatArray:
         return np.asarray(self.seen + self.below + self.above)
-
-    @property
-    def census(self) -> Census:
-        return Census(self.weight, self.observed, self.seen)
 
     def merge(self, other: Self) -> Self:
         seen = self.seen + other.seen

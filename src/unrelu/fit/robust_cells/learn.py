@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from unrelu.checks.findings import doubts_of, warn_of
-from unrelu.checks.rows import look_at
+from unrelu.checks.misfit import look_at
 from unrelu.contracts import (
     Assumptions,
     Block,

@@ -20,8 +20,7 @@ from unrelu.fit.robust_rows.mixture import ColumnIndex, Mixture, RowIndex, norma
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import engine_for
 from unrelu.posterior.cells import Values
-from unrelu.posterior.density import Density
-from unrelu.posterior.scores import ScoreTail, rows_from_normals, scored_rows
+from unrelu.posterior.density import Density, ScoreTail, rows_from_normals, scored_rows
 
 _SIMULATED_CELLS, _FEWEST_SIMULATED, _MOST_SIMULATED = 2_000_000, 5_000, 100_000
 _MOST_DRIVERS = 3

@@ -30,10 +30,9 @@ from unrelu.fit.robust_rows.mixture import (
 )
 from unrelu.fit.robust_rows.table import Start, standardized
 from unrelu.fit.shrinkage import enough_factors
-from unrelu.passes.engine import LocalEngine, map_in_threads
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import LocalEngine, SampleEvidence, map_in_threads
 from unrelu.posterior.cells import Values
-from unrelu.posterior.scores import rows_from_normals
+from unrelu.posterior.density import rows_from_normals
 from unrelu.tables import ArraySamples
 
 CHOOSING = "Choosing groups of rows"

@@ -36,7 +36,7 @@ from scipy.interpolate import CubicSpline
 from scipy.stats import gamma, poisson
 
 from unrelu.checks.findings import doubts_of, warn_of
-from unrelu.checks.rows import look_at
+from unrelu.checks.misfit import look_at
 from unrelu.contracts import (
     Assumptions,
     Block,
@@ -71,8 +71,7 @@ from unrelu.fit.robust_rows.table import (
 from unrelu.passes.engine import one_blas_thread
 from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.posterior.cells import Values
-from unrelu.posterior.density import seen_sum
-from unrelu.posterior.scores import ScoreTail, rows_from_normals
+from unrelu.posterior.density import ScoreTail, rows_from_normals, seen_sum
 from unrelu.validation import warn
 
 REWEIGHTING = "Reweighting rows"

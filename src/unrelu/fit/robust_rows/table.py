@@ -318,10 +318,8 @@ def _plain_halves(z: FloatArray, rng: np.random.Generator) -> list[RowIndex]:
         for _ in range(_PLAIN_STEPS):
             centre = z[rows].mean(axis=0)
             about = z[rows] - centre
-            covariance = about.T @ about / max(len(rows) - 1, 1) + np.diag(
-                ridge
-            )  # of one row the ridge is all there is
-            root = np.linalg.cholesky(covariance)
+            # Of one row the ridge is all there is.
+            root = np.linalg.cholesky(about.T @ about / max(len(rows) - 1, 1) + np.diag(ridge))
             distance = np.sum(solve_triangular(root, (z - centre).T, lower=True, check_finite=False) ** 2, axis=0)
             rows = _nearest(distance, half)
         found.append((2.0 * float(np.log(np.diagonal(root)).sum()), rows))

@@ -22,8 +22,7 @@ from unrelu.errors import (
 from unrelu.fit.one_pass import learn_record
 from unrelu.methods import LEARNING, Auto, Method, OnePass
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.engine import LocalEngine
-from unrelu.passes.evidence import SampleEvidence
+from unrelu.passes.engine import LocalEngine, SampleEvidence
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, OutputLayer, Subspace, decode_by_facets
 from unrelu.recovery.layers.facets import INTERRUPTED, MISFIT, TIME_WAS_UP, Clock, misfit
