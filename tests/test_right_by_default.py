@@ -581,3 +581,18 @@ def test_both_doors_give_the_same_digits(run, kind):
     np.testing.assert_allclose(model.covariance, learner.covariance_, rtol=1e-12)
     np.testing.assert_array_equal(learner.correlation_, imputer.correlation_)
     assert answer["report"]["method"] == learner.report_.method == imputer.report_.method
+
+
+@pytest.mark.parametrize("seed", [2, 5, 7])
+def test_flags_and_halved_limits_left_in_the_table_give_an_answer_with_warnings(seed):
+    """Columns that say nearly the same: products of scores drown in rounding, and are no curvature."""
+    rng = np.random.default_rng(seed)
+    concentration = np.exp(2.0 * rng.standard_normal(222) - 0.3)
+    limit = rng.choice([1.0, 2.0, 4.0, 5.0], 222, p=[0.3, 0.2, 0.2, 0.3])
+    told, hidden = np.round(np.maximum(concentration, limit), 1), concentration < limit
+    table = np.column_stack([told, hidden, np.maximum(told, 5.0), told <= 5.0, np.where(hidden, limit / 2.0, told)])
+    with pytest.warns(UnreluWarning) as said:
+        learner = unrelu.RectifiedGaussianLearner().fit(table)
+    assert {each.category.__name__ for each in said} >= {"NotConvergedWarning", "RepeatedLimitWarning"}
+    assert np.isfinite(learner.covariance_).all()
+    assert learner.correlation_[0, 4] > 0.9

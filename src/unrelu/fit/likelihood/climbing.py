@@ -40,6 +40,7 @@ d of the correlations).
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from itertools import combinations
@@ -417,7 +418,8 @@ def climb(
         root = np.sqrt(complete)
         if here.outer is not None:
             share = float(np.clip(law.n_coordinates / effective, _LEAST_COMPLETE, 1.0))
-            root = np.asarray(np.linalg.cholesky(reference.metric(here.outer) + np.diag(share * complete)))
+            with suppress(np.linalg.LinAlgError):  # products that drown in rounding, as of a law without an inverse
+                root = np.asarray(np.linalg.cholesky(reference.metric(here.outer) + np.diag(share * complete)))
         slope, pairs = _whitened(root, here.gradient), list[tuple[FloatArray, FloatArray]]()
         most = min(_ROUNDS_A_STRETCH if wants_outer else most_rounds, most_rounds - len(levels))
         for left in range(most, -1, -1):
