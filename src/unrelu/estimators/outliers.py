@@ -126,7 +126,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
 
     @classmethod
     def stored(cls) -> dict[str, Any]:
-        every_learned()
+        every_learned()  # report_ is one of any method's: their classes must be known before a file is read
         return {
             **super().stored(),
             "distribution_": RectifiedGaussian,
