@@ -17,9 +17,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.estimators.base import FloorEstimator, Table
-from unrelu.estimators.prepare import read
-from unrelu.passes.tiles import as_stored
+from unrelu.estimators import FloorEstimator, Table, read
+from unrelu.passes import as_stored
 from unrelu.recovery.matrix.descent import MatrixMethod, matrix_method
 from unrelu.recovery.matrix.factors import GAUGES, Cells, check_stored
 from unrelu.recovery.matrix.matrix import MatrixFit, lifted_cells, recover_matrix, warn_of

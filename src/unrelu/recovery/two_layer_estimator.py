@@ -17,11 +17,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray, Step, Watch, unwatched
 from unrelu.errors import DoubtfulUnitsWarning, InvalidDataError, InvalidParameterError
-from unrelu.estimators.base import FloorEstimator, Table
-from unrelu.estimators.prepare import check_cell_limits, learn_columns, read, screened_floats
+from unrelu.estimators import Columns, FloorEstimator, Table, check_cell_limits, learn_columns, read, screened_floats
 from unrelu.limits import refuse_none
 from unrelu.methods import Method, method_named
-from unrelu.passes.rows import all_values
+from unrelu.passes import all_values
 from unrelu.recovery.layers.decoding import ROUNDING, FoundLayer, decode_separably, find_subspace, rank_of
 from unrelu.recovery.layers.facets import Clock
 from unrelu.recovery.layers.inputs import standard_layer
@@ -39,7 +38,6 @@ from unrelu.recovery.layers.units import (
     warn_of_inputs,
     why_missing,
 )
-from unrelu.tables.prepared import Columns
 from unrelu.validation import RandomState, check_choice, check_positive, label_columns, seed_from, warn
 
 _NAMES = ("facets", "separable")

@@ -19,7 +19,7 @@ from scipy.spatial import cKDTree
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import DependentDrawsWarning, InvalidDataError, InvalidParameterError
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.engine import map_in_threads, one_blas_thread
+from unrelu.passes import map_in_threads, one_blas_thread
 from unrelu.recovery.matrix.factors import Cells, singular_start
 from unrelu.recovery.matrix.matrix import recover_matrix
 from unrelu.validation import RandomState, generator, integer

@@ -12,15 +12,15 @@ from numpy.typing import ArrayLike
 from unrelu import storage
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, WeakRowsWarning
+from unrelu.estimators import Columns
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Shown
-from unrelu.passes.tiles import as_stored
+from unrelu.passes import as_stored
 from unrelu.recovery.latent_methods import NonnegativePrior, RobustLatent
 from unrelu.recovery.latent_rows import recover_rows
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_behind, inputs_near, inputs_of
 from unrelu.recovery.matrix.matrix import MatrixReport
-from unrelu.tables.prepared import Columns
 from unrelu.validation import RandomState, label_columns, row_label, row_labels, warn
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from unrelu.errors import (
     InvalidDataError,
     WeakColumnsWarning,
 )
-from unrelu.kernels.floor_cells import packed_products, unpacked
+from unrelu.estimators import Columns
 from unrelu.methods import Method
-from unrelu.passes.engine import map_in_threads, one_blas_thread
+from unrelu.passes import map_in_threads, one_blas_thread
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, Subspace
 from unrelu.recovery.layers.facets import Clock, TimeIsUp
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, inputs_of, standard_layer
@@ -43,8 +43,8 @@ from unrelu.recovery.layers.units import (
     why_missing,
 )
 from unrelu.recovery.matrix.factors import Cells, Factors, singular_start, tiles
+from unrelu.recovery.matrix.floor_cells import packed_products, unpacked
 from unrelu.recovery.matrix.matrix import MatrixFit, MatrixReport, recover_matrix
-from unrelu.tables.prepared import Columns
 from unrelu.validation import listed, warn
 
 INEXACT = 1e-6  # relative residual from where on there is noise, or worse

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import numpy as np
 
-from unrelu.contracts import Assumptions, BoolArray, FloatArray, Step, Watch, unwatched
+from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.errors import (
     CannotPeelError,
     DoubtfulInputsWarning,
@@ -19,17 +19,14 @@ from unrelu.errors import (
     UnfinishedWarning,
     UnitsNotFoundWarning,
 )
-from unrelu.fit.one_pass import learn_record
-from unrelu.methods import LEARNING, Auto, Method, OnePass
+from unrelu.estimators import RectifiedGaussianLearner
+from unrelu.methods import Auto, Method, OnePass
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.engine import LocalEngine, SampleEvidence
-from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, OutputLayer, Subspace, decode_by_facets
 from unrelu.recovery.layers.facets import INTERRUPTED, MISFIT, TIME_WAS_UP, Clock, misfit
 from unrelu.recovery.layers.inputs import UNEXPLAINED, InnerLayer
 from unrelu.recovery.layers.peeled import Peeled
 from unrelu.recovery.layers.widening import decode_widening
-from unrelu.tables import ArraySamples
 from unrelu.validation import listed, warn
 
 ROWS_PER_UNIT = 6  # a facet needs three times as many rows as there are units, and about half of the rows are on it
@@ -107,17 +104,14 @@ def hidden_law(
     Units below the threshold that noise sets are cut off there instead of at 0: rectified Gaussians are learned from
     any floor, so that small units taken for 0 do no harm.
     """
-    rows = ArraySamples(np.maximum(hidden, threshold), block_rows=len(hidden))
     told = Clock(watch=watch, stage="Learning the law of the units")
-    engine, assumptions = LocalEngine(told), Assumptions(tuple(threshold.tolist()))
-    if isinstance(method, OnePass | Auto):  # a record is all it takes, without doubts of the columns of tables
-        record = engine.collect(rows, PairMomentsQuestion.under(assumptions))
-        told(Step(LEARNING))
-        law = learn_record(record, assumptions).distribution
-    else:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DoubtfulTableWarning)
-            law = method.learn(SampleEvidence(rows, engine), assumptions, seed, told).distribution
+    one_pass = isinstance(method, OnePass | Auto)  # one record is all it takes
+    learner = RectifiedGaussianLearner(OnePass() if one_pass else method, floor=threshold, shape="normal")
+    learner.set_params(random_state=seed).watched_by(told)
+    rows = np.maximum(hidden, threshold)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DoubtfulTableWarning)
+        law = (learner.partial_fit(rows) if one_pass else learner.fit(rows)).distribution_
     return RectifiedGaussian(law.bias, law.covariance)
 
 

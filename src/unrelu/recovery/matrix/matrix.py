@@ -27,7 +27,7 @@ from unrelu.errors import (
     WeakRowsWarning,
 )
 from unrelu.notebook import Shown
-from unrelu.passes.engine import one_blas_thread
+from unrelu.passes import one_blas_thread
 from unrelu.recovery.matrix.descent import CensoredALS, MatrixMethod, Task, method_name
 from unrelu.recovery.matrix.factors import (
     Cells,
