@@ -157,18 +157,6 @@ def add_upper_counts(words: Array, first: int, last: int, count: Array) -> None:
                 out[j] += _bits_set(own & others[j])
 
 
-@kernel
-def add_joint_counts(above: Array, words: Array, count: Array) -> None:
-    """count += above'above, exactly. ``words`` is scratch, one row of d words for every 64 rows."""
-    pack_rows(above, words)
-    d = len(count)
-    upper = np.zeros((d, d))
-    add_upper_counts(words[: (len(above) + 63) >> 6], 0, d, upper)
-    for i in range(d):
-        for j in range(d):
-            count[i, j] += upper[i, j] if j >= i else upper[j, i]
-
-
 def add_stack(parts: Array, into: Array) -> None:
     """into[k] += the sum of parts[k], in the precision of ``into``."""
     with np.errstate(invalid="ignore"):  # of infinite ones: what single precision did not hold is summed again

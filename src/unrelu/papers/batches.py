@@ -16,7 +16,7 @@ Wu et al. 2019 draws z; Bulusu et al. 2022 uses the closed form of its moments, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Self
@@ -27,9 +27,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Block, BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError, RowOrderWarning
-from unrelu.kernels.normal import density, distribution
-from unrelu.kernels.row_block import LARGEST, add_joint_counts
-from unrelu.passes.tiles import Screening, as_stored, least_allowed, seen_above, survey, tiles
+from unrelu.passes import LARGEST, Screening, ScreeningQuestion, as_stored, seen_above
 from unrelu.validation import check_choice, column_label, label_columns, listed, warn
 
 BINS = 1024
@@ -54,6 +52,14 @@ class Sums:
 
     def merge(self, other: Self) -> Self:
         return replace(self, values=self.values + other.values)
+
+
+def tiles(block: Block) -> Iterator[Block]:
+    """The block's rows some at a time, as the compiled loops want them; their working copies stay in cache."""
+    n, d = block.values.shape
+    height = int(np.clip(2**19 // max(d, 1), 64, 4096))
+    for start in range(0, n, height):
+        yield Block(np.array(block.values[start : start + height], order="C"), block.first_row + start)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +102,7 @@ def tally_columns(floor: FloatArray, lowest: tuple[float, ...], block: Block) ->
     """The tally of a block, above ``floor``."""
     if block.weights is not None:
         raise InvalidParameterError("This method has no row weights: leave out sample_weight or use 'one_pass'.")
+    screening = ScreeningQuestion(lowest)
 
     def part(tile: Block) -> ColumnTally:
         values = tile.values
@@ -104,8 +111,8 @@ def tally_columns(floor: FloatArray, lowest: tuple[float, ...], block: Block) ->
         mean = np.where(seen, values, 0.0).sum(axis=0, dtype=np.float64) / np.maximum(above, 1)
         deviation = np.where(seen, values - mean, 0.0)
         square = np.einsum("ij,ij->j", deviation, deviation)
-        screening = survey(tile, least_allowed(np.array(lowest), values))[0]
-        return ColumnTally(len(values), np.count_nonzero(~np.isnan(values), axis=0), above, mean, square, {}, screening)
+        observed = np.count_nonzero(~np.isnan(values), axis=0)
+        return ColumnTally(len(values), observed, above, mean, square, {}, screening(tile))
 
     whole = reduce(ColumnTally.merge, map(part, tiles(block)))
     return replace(whole, above_by_block={block.first_row: whole.above})
@@ -153,16 +160,13 @@ def sum_batches(
 def count_exceedances(thresholds: FloatArray, block: Block) -> Sums:
     """How often two columns exceed their thresholds together, and are both observed: 2 x d x d exact counts."""
     d = len(thresholds)
-    both, seen = np.zeros((d, d)), np.zeros((d, d))
+    counts = np.zeros((2, d, d))
     for tile in tiles(block):
-        words = np.empty(((len(tile.values) + 63) // 64, d), dtype=np.uint64)  # 64 rows to a machine word
-        add_joint_counts(tile.values > as_stored(thresholds, tile.values), words, both)
-        observed = ~np.isnan(tile.values)
-        if observed.all():
-            seen += len(tile.values)
-        else:
-            add_joint_counts(observed, words, seen)
-    return Sums(np.stack([both, seen]))
+        above = tile.values > as_stored(thresholds, tile.values)
+        for count, marks in zip(counts, (above, ~np.isnan(tile.values)), strict=True):
+            ones = marks.astype(np.float32)  # whose sums over a tile are exact
+            count += ones.T @ ones
+    return Sums(counts)
 
 
 def count_in_bins(low: FloatArray, high: FloatArray, block: Block) -> Sums:
@@ -284,9 +288,11 @@ def draw_above(rng: np.random.Generator, low: float, mean: float, sd: float) -> 
 def truncated_moments(mu: float, sigma: float) -> tuple[float, float]:
     """Mean and mean square of N(mu, sigma^2) above 0 (Bulusu et al. 2022, (5) and (6))."""
     a = mu / sigma
-    tail = distribution(a)
     # phi(a)/Phi(a), by its expansion where both vanish
-    ratio = density(a) / tail if a > -30.0 else -a + 1.0 / max(-a, 1.0)
+    if a > -30.0:
+        ratio = math.exp(-0.5 * a * a) / math.sqrt(0.5 * math.pi) / math.erfc(-a / math.sqrt(2.0))
+    else:
+        ratio = -a + 1.0 / max(-a, 1.0)
     mean = mu + sigma * ratio
     variance = sigma * sigma * (1.0 - a * ratio - ratio * ratio)
     return mean, variance + mean * mean

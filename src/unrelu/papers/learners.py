@@ -37,9 +37,7 @@ from unrelu.contracts import (
     unwatched,
 )
 from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError, PartialRecoveryWarning
-from unrelu.fit.columns import refuse_tiny, warn_of_constants
-from unrelu.fit.nearest import assemble, smallest_eigenvalue
-from unrelu.fit.one_pass import Learned, Stages
+from unrelu.fit import Learned, Stages, assemble, refuse_tiny, warn_of_constants
 from unrelu.methods import LEARNING
 from unrelu.papers.batches import (
     BINS,
@@ -58,7 +56,7 @@ from unrelu.papers.batches import (
     tally_columns,
     warn_of_order,
 )
-from unrelu.passes.engine import map_in_threads
+from unrelu.passes import map_in_threads
 from unrelu.validation import check_choice, check_count, check_positive, column_label, label_columns, listed, warn
 
 _CLEARLY = 4.0  # standard errors by which the share above the floor must miss one half
@@ -115,7 +113,7 @@ class _Algorithm1:
         else:
             correlation = np.nan_to_num(pairs.correlation)
             covariance = correlation * np.outer(rows.scale, rows.scale)
-            assembly = Assembly(smallest_eigenvalue(correlation))
+            assembly = Assembly(float(np.linalg.eigvalsh(correlation)[0]))
         try:
             model = RectifiedGaussian(rows.bias, covariance, assumptions.floor, names)
         except InvalidParameterError:

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.recovery.matrix.factors import Cells, Factors, tile_by_tile
+from unrelu.recovery.matrix import Cells, Factors, tile_by_tile
 from unrelu.validation import column_label, label_columns
 
 _GRID, _ZOOMS = 33, 9  # each zoom narrows an interval 16 times

@@ -26,9 +26,8 @@ from unrelu.papers.likelihood import (
     literal_program,
     relative_residual,
 )
-from unrelu.passes.engine import map_in_threads, one_blas_thread
-from unrelu.recovery.matrix.descent import Iterate, Recovered, Task, descend
-from unrelu.recovery.matrix.factors import Factors, tile_by_tile, tiles
+from unrelu.passes import one_blas_thread
+from unrelu.recovery.matrix import Factors, Iterate, Recovered, Task, descend, tile_by_tile
 from unrelu.validation import check_choice, check_positive, label_columns, warn
 
 _MARGIN_TOLERANCE = 1e-6  # share of a column's largest value by which T may miss its margin
@@ -192,14 +191,8 @@ def likeliest_gauge(factors: Factors, density: BiasDensity, gamma: float, counte
     mean = factors.latent.mean(axis=0)
     if not kept.any():
         return factors.shifted(mean)
-
-    def extremes(rows: slice) -> tuple[FloatArray, FloatArray]:
-        """Smallest and largest entry of each counted column of M = C A'."""
-        matrix = factors.latent[rows] @ factors.loadings[counted].T
-        return matrix.min(axis=0), matrix.max(axis=0)
-
-    parts = map_in_threads(extremes, tiles((len(factors.latent), len(factors.loadings))))
-    bottom, top = np.min([low for low, _ in parts], axis=0), np.max([high for _, high in parts], axis=0)
+    columns = (factors.latent @ a for a in factors.loadings[counted])  # of M = C A', one by one: they may be large
+    bottom, top = np.array([(column.min(), column.max()) for column in columns]).T
     b = np.asarray(factors.bias)[counted]
     inset = _INSIDE * density.spread
     box = top - gamma, bottom + gamma

@@ -34,7 +34,7 @@ from unrelu.papers.study import (
     Study,
     series_of,
 )
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes import LocalEngine, SampleEvidence
 from unrelu.storage import atomic_write
 from unrelu.synthetic import random_model
 from unrelu.tables import ArraySamples

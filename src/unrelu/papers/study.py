@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from unrelu._version import __version__
+from unrelu import __version__
 from unrelu.contracts import FloatArray
 from unrelu.methods import Method
 

@@ -33,8 +33,15 @@ from scipy.special import chdtri, ndtr, ndtri
 from unrelu import RectifiedGaussian
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidParameterError
-from unrelu.fit.columns import row_influence
-from unrelu.kernels import pair_solver
+from unrelu.fit import (
+    JOINT_P,
+    JOINT_Q,
+    LARGEST_A,
+    expected_correlations,
+    moments_of_columns,
+    pair_influence,
+    row_influence,
+)
 from unrelu.papers.guarantees.arguments import between_0_and_1, number, samples, whole
 from unrelu.validation import RandomState, column_label, generator
 
@@ -48,8 +55,7 @@ _RAREST = 1e-12  # a column less often above its floor needs more
 _LEVELS = 10_000
 _TINY = 1e-300  # instead of 0, where a parameter has no error
 _PAIRS_AT_ONCE = 256  # with 1000 rows, 2 MB an array
-_PERFECT = 1.0 - 1e-9  # the learner sees that such a pair lies on a line: its correlation has no error
-_LEAST_INFORMATION = 1e-14  # of a row on r: beyond it rounding decides, and rows that nobody has
+_N_STATISTICS, _N_MARGINAL = 12, 6  # of a pair, of which each column has three, and together they have six
 _UNSURE = 0.05  # standard error of a correlation from which the prior may be felt
 
 Moves = tuple[FloatArray, FloatArray]  # influences of n rows on some parameters, n x q, and their q exact variances
@@ -275,36 +281,26 @@ class Influences:
         model = model.marginal(np.flatnonzero(s > 0.0).tolist())
         s = model.row_norms
         self._standard = model.weights() / s[:, None]
-        self.a = np.minimum((model.bias - model.floor) / s, pair_solver.LARGEST_A)
+        self.a = np.minimum((model.bias - model.floor) / s, LARGEST_A)
         self.share, self.scale, self.correlation = ndtr(self.a), s / np.linalg.norm(s), model.correlation
-        self.moments = pair_solver.moments_of_columns(self.a)
+        self.moments = moments_of_columns(self.a)
         self.influence = row_influence(self.a, at_bound=np.zeros(len(s), dtype=np.bool_))
         # effects of the statistics (p, v, v^2) on b_i, and on S_ii = s_i^2
         self._on_bias: FloatArray = self.scale[:, None] * self.influence[:, 0]
         self._on_variance: FloatArray = 2.0 * self.scale[:, None] ** 2 * self.influence[:, 1]
         self._variances = float(np.sum(self._variance_of(self._on_variance)))
         self.i, self.j = np.triu_indices(len(s), 1)
-        shape = (len(self.i), pair_solver.N_STATISTICS)
-        self.on_correlation, self.on_norms, self.mean = np.zeros(shape), np.zeros(shape), np.empty(shape)
-        self.second = np.empty((len(self.i), 3))
-        one_row, unused = self._for_kernels(1.0), np.zeros(pair_solver.N_STATISTICS)
-        for k, (i, j) in enumerate(zip(self.i.tolist(), self.j.tolist(), strict=True)):
-            r, size = float(self.correlation[i, j]), self.scale[i] * self.scale[j]
-            inner = min(max(r, -_PERFECT), _PERFECT)  # the moments have no limit at 1 that could be computed
-            work = pair_solver.workspace((i, j), one_row, unused)
-            _, information = pair_solver.evaluate(self.a[i], self.a[j], inner, work)
-            self.mean[k] = work[pair_solver.MEAN]
-            blind = information < _LEAST_INFORMATION
-            through, norms = self.on_correlation[k], self.on_norms[k]
-            if inner == r and not blind:
-                # leaves its linear form
-                pair_solver.sampling_variance(self.a[i], self.a[j], 1.0, 1.0, 1.0, information, work)
-                through[:] = size * work[pair_solver.WEIGHTS : pair_solver.THROUGH + 2].sum(axis=0)
-            norms[:3], norms[3:6] = size * r * self.influence[i, 1], size * r * self.influence[j, 1]
-            lower = np.tril(work[pair_solver.V : pair_solver.V + pair_solver.N_STATISTICS])
-            v = lower + np.tril(lower, -1).T
-            self.second[k, 0] = np.inf if inner == r and blind else through @ v @ through
-            self.second[k, 1], self.second[k, 2] = through @ v @ norms, norms @ v @ norms
+        size = self.scale[self.i] * self.scale[self.j]  # s_i s_j / |W|_F^2
+        on_norms = (size * self.correlation[self.i, self.j])[:, None] * np.ones(_N_STATISTICS)
+        on_norms[:, :3] *= self.influence[self.i, 1]
+        on_norms[:, 3:_N_MARGINAL] *= self.influence[self.j, 1]
+        on_norms[:, _N_MARGINAL:] = 0.0
+        self.on_norms, self.on_correlation, self.mean = on_norms, np.empty_like(on_norms), np.empty_like(on_norms)
+        self.second = np.empty((len(size), 3))
+        for k, (mean, through, v, blind) in enumerate(pair_influence(self.a, self.correlation)):
+            through, norms = size[k] * through, on_norms[k]
+            self.mean[k], self.on_correlation[k] = mean, through
+            self.second[k] = np.inf if blind else through @ v @ through, through @ v @ norms, norms @ v @ norms
         self.rarest_pair = float(np.min(self.mean[:, 6], initial=float(np.min(self.share))))
 
     def fewest_positives(self, rows: int) -> float:
@@ -317,9 +313,6 @@ class Influences:
                 " the column out with model.marginal."
             )
         return rows * share
-
-    def _for_kernels(self, n: float) -> pair_solver.Columns:
-        return pair_solver.Columns(self.a, self.moments, self.influence, np.full(len(self.a), n))
 
     def _variance_of(self, effect: FloatArray) -> FloatArray:
         """Variance of effect' m_i: products of statistics are moments again."""
@@ -339,8 +332,7 @@ class Influences:
         size = self.scale[self.i] * self.scale[self.j]  # s_i s_j / |W|_F^2
         unsure = np.flatnonzero(correlation > n * (_UNSURE * size) ** 2)
         i, j, size = self.i[unsure], self.j[unsure], size[unsure]
-        rows, estimate, stderr = np.full(len(unsure), n), np.empty(len(unsure)), np.empty(len(unsure))
-        pair_solver.solve_pairs((i, j), self.mean[unsure], rows, rows, self._for_kernels(n), estimate, stderr)
+        estimate, stderr = expected_correlations((i, j), self.mean[unsure], self.a, n)
         blind = np.isinf(correlation[unsure])
         error2 = (size * stderr) ** 2
         share = np.ones(len(correlation))  # of the influence on r, in standard deviations
@@ -384,15 +376,14 @@ class Influences:
         centred, effect = self._centred(powers), self._on_variance
         yield np.einsum("knd,dk->nd", centred, effect), self._variance_of(effect)
         share, variance, _ = self.at(n)
-        marginal = pair_solver.N_MARGINAL
         for start in range(0, len(self.i), _PAIRS_AT_ONCE):
             batch = slice(start, start + _PAIRS_AT_ONCE)
             i, j, mean = self.i[batch], self.j[batch], self.mean[batch]
             effect = share[batch, None] * self.on_correlation[batch] + self.on_norms[batch]
             total = np.einsum("knp,pk->np", centred[:, :, i], effect[:, :3])
-            total += np.einsum("knp,pk->np", centred[:, :, j], effect[:, 3:marginal])
+            total += np.einsum("knp,pk->np", centred[:, :, j], effect[:, 3:_N_MARGINAL])
             x, y = powers[:, :, i], powers[:, :, j]
-            for k, (p, q) in enumerate(zip(pair_solver.JOINT_P, pair_solver.JOINT_Q, strict=True), start=marginal):
+            for k, (p, q) in enumerate(zip(JOINT_P, JOINT_Q, strict=True), start=_N_MARGINAL):
                 total += effect[:, k] * (x[p] * y[q] - mean[:, k])
             yield np.sqrt(2.0) * total, 2.0 * variance[batch]
 
