@@ -352,22 +352,17 @@ def _merged(mine: tuple[ColumnMargin, ...], theirs: tuple[ColumnMargin, ...]) ->
     return tuple(a.merge(b) for a, b in zip(mine, theirs, strict=True))
 
 
-@dataclass(frozen=True)
-class MarginsQuestion:
-    """Ask a block for its :class:`Margins`, those of a part of the rows where ``in_part``."""
-
-    in_part: bool = False
-
-    def __call__(self, block: Block) -> Margins:
-        n, d = block.values.shape
-        kept = None  # which rows are looked at: all of them
-        if self.in_part and block.first_row + n > _FIRST_ROWS:
-            rows = np.arange(block.first_row, block.first_row + n, dtype=np.uint64)
-            kept = np.asarray((rows < _FIRST_ROWS) | (rows * _GOLDEN < np.uint64(2**64 // _ONE_IN)))
-        parts = map_in_threads(partial(_margins, block, kept), range(0, d, _COLUMNS))
-        columns, at_most, at_least, sums = zip(*(column for part in parts for column in part), strict=True)
-        weight, squared = np.array(sums).T
-        return Margins(columns, at_most, at_least, weight, squared, block.values.dtype.name, kept is None)
+def margins_of(block: Block, in_part: bool = False) -> Margins:
+    """A question: the margins of a block, those of a part of its rows where ``in_part``."""
+    n, d = block.values.shape
+    kept = None  # which rows are looked at: all of them
+    if in_part and block.first_row + n > _FIRST_ROWS:
+        rows = np.arange(block.first_row, block.first_row + n, dtype=np.uint64)
+        kept = np.asarray((rows < _FIRST_ROWS) | (rows * _GOLDEN < np.uint64(2**64 // _ONE_IN)))
+    parts = map_in_threads(partial(_margins, block, kept), range(0, d, _COLUMNS))
+    columns, at_most, at_least, sums = zip(*(column for part in parts for column in part), strict=True)
+    weight, squared = np.array(sums).T
+    return Margins(columns, at_most, at_least, weight, squared, block.values.dtype.name, kept is None)
 
 
 def _margins(

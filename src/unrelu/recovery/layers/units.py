@@ -9,7 +9,7 @@ from typing import Annotated
 
 import numpy as np
 
-from unrelu.contracts import Assumptions, BoolArray, FloatArray, Step, Watch, unwatched
+from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, Step, Watch, unwatched
 from unrelu.errors import (
     CannotPeelError,
     DoubtfulInputsWarning,
@@ -22,7 +22,7 @@ from unrelu.errors import (
 from unrelu.fit.one_pass import learn_record
 from unrelu.methods import LEARNING, Auto, Method, OnePass
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, OutputLayer, Subspace, decode_by_facets
 from unrelu.recovery.layers.facets import INTERRUPTED, MISFIT, TIME_WAS_UP, Clock, misfit
@@ -117,7 +117,7 @@ def hidden_law(
     else:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DoubtfulTableWarning)
-            law = method.learn(SampleEvidence(rows, engine), assumptions, seed, told).distribution
+            law = method.learn(Evidence(rows, engine), assumptions, seed, told).distribution
     return RectifiedGaussian(law.bias, law.covariance)
 
 
