@@ -87,7 +87,8 @@ class ColumnShapes:
         """Without any rows yet; the first of them tell the unit and are compared with each other."""
         seen = (values > floor) & (np.abs(values) <= np.float64(LARGEST))
         size = np.max(np.where(seen, np.abs(values - origin), 0.0), axis=0).astype(np.float64)
-        return cls.begun(origin, size, ties(values[:LOOKED_AT], floor))
+        few = slice(0, LOOKED_AT)
+        return cls.begun(origin, size, ties(np, values[few].astype(np.float64), seen[few]))
 
     def with_rows(self, tile: Block, floor: FloatArray) -> Self:
         """With the rows of a tile added, as far as they are looked at."""
@@ -115,16 +116,19 @@ def _joined_ends(
     return both, (ends == both) * weights + (others == both) * other_weights
 
 
-def ties(values: NDArray[Any], floor: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(values above the floor, how many of them are different, the least distance between two of these), per column."""
-    ordered = np.sort(np.where(values > floor, values, np.inf).astype(np.float64), axis=0)
-    compared = np.count_nonzero(ordered < np.inf, axis=0)
-    with np.errstate(invalid="ignore"):  # inf - inf, beyond the last value
-        gaps = np.diff(ordered, axis=0)
-    apart = (gaps > 0.0) & (ordered[1:] < np.inf)
-    different = np.count_nonzero(apart, axis=0) + (compared > 0)
-    step = np.where(apart, gaps, np.inf).min(axis=0, initial=np.inf)
-    return compared.astype(np.float64), different.astype(np.float64), step
+def ties(xp: Any, x: Any, seen: Any) -> tuple[Any, Any, Any]:
+    """(values seen, how many of them are different, the least distance between two of these), per column of doubles of
+    NumPy or of a device."""
+    endless = xp.full_like(x, np.inf)
+    ordered = xp.sort(xp.where(seen, x, endless), axis=0)
+    compared = xp.sum(xp.astype(seen, x.dtype), axis=0)
+    if int(x.shape[0]) == 1:
+        return compared, compared, endless[0, ...]
+    values = xp.where(ordered < np.inf, ordered, xp.zeros_like(x))
+    gaps = values[1:, ...] - values[:-1, ...]
+    apart = (gaps > 0.0) & (ordered[1:, ...] < np.inf)
+    different = xp.sum(xp.astype(apart, x.dtype), axis=0) + xp.astype(compared > 0.0, x.dtype)
+    return compared, different, xp.min(xp.where(apart, gaps, endless[1:, ...]), axis=0)
 
 
 def window(first_row: int, n: int) -> slice:
