@@ -191,20 +191,38 @@ class Engine(Protocol):
     def collect(self, samples: Samples, question: Question[R]) -> R: ...
 
 
-class Evidence(Protocol):
-    """What an estimator may know of the data: answers to questions, and what the columns are called."""
+class Evidence:
+    """What learners may know of the data: answers to questions, each found by one pass of the engine and remembered.
 
-    @property
-    def feature_names(self) -> tuple[str, ...] | None: ...
+    Without samples only what was answered before is known: a saved record then stands in for the rows.
+    """
 
-    @property
-    def place(self) -> Any:
+    def __init__(
+        self,
+        samples: Samples | None,
+        engine: Engine | None = None,
+        *,
+        answers: Mapping[Any, Any] | None = None,
+        feature_names: tuple[str, ...] | None = None,
+        place: Any = None,
+    ) -> None:
+        self.samples: Any = samples
+        self.engine, self.answers = engine, dict(answers or {})
+        self.feature_names = feature_names if samples is None else samples.feature_names
+        self.place = place if samples is None else samples.source.place
         """The device that the rows are on, if on one: what is solved from them may use it."""
-        ...
 
     def collect(self, question: Question[R], remember: bool = True) -> R:
-        """The record of all rows; ``remember`` keeps it for when the same question is asked again."""
-        ...
+        """The record of all rows. Raises what the question raises; nothing is remembered then."""
+        if question in self.answers:
+            known: R = self.answers[question]
+            return known
+        if self.engine is None:
+            raise LookupError(f"Only answers to {list(self.answers)} were kept; {question} needs the rows again.")
+        record = self.engine.collect(self.samples, question)
+        if remember:
+            self.answers[question] = record
+        return record
 
 
 # --- long work ----------------------------------------------------------------------------------

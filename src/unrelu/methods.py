@@ -26,7 +26,6 @@ from unrelu.errors import InvalidParameterError
 from unrelu.fit.one_pass import Learned, census_of, learn_record
 from unrelu.passes.engine import ask_at_once
 from unrelu.passes.pair_moments import PairMomentsQuestion
-from unrelu.passes.tiles import ScreeningQuestion
 from unrelu.validation import check_choice, check_count
 
 LEARNING = "Learning"
@@ -148,8 +147,8 @@ class Auto:
             return OnePass(), "one column" if d == 1 else "the full likelihood of a table of this size takes longer"
         if n < _ROWS_A_COLUMN * d:
             return OnePass(), "rows are few for that many columns"
-        evidence.collect(ScreeningQuestion(assumptions.lowest)).check(assumptions, evidence.feature_names)
-        tally = evidence.collect(CellTallyQuestion(assumptions.censoring))
+        tally = evidence.collect(CellTallyQuestion(assumptions.censoring, assumptions.lowest))
+        tally.screening.check(assumptions, evidence.feature_names)
         if tally.seen.sum() >= tally.weight * d * (1.0 - 1e-12):
             return OnePass(), "no cell is hidden or missing"
         return FullLikelihood(), "a table of this size takes some seconds at most"

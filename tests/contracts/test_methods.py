@@ -10,9 +10,9 @@ import pytest
 
 import unrelu
 from unrelu import RectifiedGaussianLearner, methods, synthetic
-from unrelu.contracts import Assumptions
+from unrelu.contracts import Assumptions, Evidence
 from unrelu.errors import ConstantColumnWarning, InvalidDataError, InvalidParameterError
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples, open_samples, write_table
 
 NAMES = sorted(methods.method_names())
@@ -70,7 +70,7 @@ class TestEveryMethod:
         table = table[:rows]
         samples = ArraySamples(table, block_rows=block_rows)
         assumptions = Assumptions((0.0,) * 4)
-        evidence = SampleEvidence(samples, LocalEngine())
+        evidence = Evidence(samples, LocalEngine())
         learned = chosen(name, samples, evidence, assumptions).learn(evidence, assumptions)
         np.testing.assert_allclose(learned.distribution.bias, expected.bias_, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(learned.distribution.covariance, expected.covariance_, rtol=1e-10, atol=1e-10)
@@ -78,7 +78,7 @@ class TestEveryMethod:
     def test_reads_files(self, name, table, whole, tmp_path):
         write_table(tmp_path / "x.parquet", table)
         samples, assumptions = open_samples(tmp_path / "x.parquet"), Assumptions((0.0,) * 4)
-        evidence = SampleEvidence(samples, LocalEngine())
+        evidence = Evidence(samples, LocalEngine())
         learned = chosen(name, samples, evidence, assumptions).learn(evidence, assumptions)
         np.testing.assert_allclose(learned.distribution.covariance, whole(name).covariance_, rtol=1e-10)
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, methods
-from unrelu.contracts import Assumptions, RowParameters
+from unrelu.contracts import Assumptions, Evidence, RowParameters
 from unrelu.errors import InvalidDataError, PartialRecoveryWarning
 from unrelu.papers.batches import count_exceedances
 from unrelu.papers.learners import checked_tally, exceedance_angles
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples
 
 S = np.array([[1.0, 0.6, -0.3], [0.6, 2.0, 0.2], [-0.3, 0.2, 0.5]])
@@ -18,7 +18,7 @@ def estimate(x, bias, names=None, **options):
     d = x.shape[1]
     assumptions = Assumptions((0.0,) * d)
     rows = RowParameters(np.array(bias), np.ones(d), np.zeros(d), np.full((d, 2, 2), np.nan), np.zeros((d, 2, 3)))
-    evidence = SampleEvidence(ArraySamples(x, feature_names=names), LocalEngine())
+    evidence = Evidence(ArraySamples(x, feature_names=names), LocalEngine())
     tally = checked_tally(evidence, assumptions)
     counts = evidence.collect(partial(count_exceedances, rows.bias)).values
     return exceedance_angles(tally, counts, rows, evidence.feature_names, **options)

@@ -9,12 +9,12 @@ import pytest
 from scipy import stats
 
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner
-from unrelu.contracts import Assumptions, Block, RowParameters
+from unrelu.contracts import Assumptions, Block, Evidence, RowParameters
 from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError, RowOrderWarning
 from unrelu.methods import FilteredGradient, TruncatedSGD
 from unrelu.papers.batches import count_exceedances, tally_columns
 from unrelu.papers.learners import exceedance_angles
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples
 
 TRUTH = RectifiedGaussian([0.4, 1.0], [[1.0, 0.3], [0.3, 0.8]])
@@ -25,7 +25,7 @@ X = TRUTH.sample(6000, random_state=0)
 def learned(method, x=X, seed=0):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", RowOrderWarning)
-        return method.learn(SampleEvidence(ArraySamples(x, block_rows=1500), LocalEngine()), ASSUMPTIONS, seed)
+        return method.learn(Evidence(ArraySamples(x, block_rows=1500), LocalEngine()), ASSUMPTIONS, seed)
 
 
 def marginals(method, x=X, seed=0):
@@ -109,7 +109,7 @@ def test_steps_of_one_value_approach_the_descent_on_all():
 
 def test_blocks_do_not_change_what_is_drawn():
     method = FilteredGradient(None, stochastic=True)
-    whole = method.learn(SampleEvidence(ArraySamples(X, block_rows=6000), LocalEngine()), ASSUMPTIONS, 3)
+    whole = method.learn(Evidence(ArraySamples(X, block_rows=6000), LocalEngine()), ASSUMPTIONS, 3)
     np.testing.assert_allclose(learned(method, seed=3).rows.bias, whole.rows.bias, rtol=1e-10)
 
 
@@ -153,7 +153,7 @@ def test_consecutive_batches_resist_outliers_that_sit_together():
 
 def fit_consecutively(x, **options):
     method = FilteredGradient(order="consecutive", allow_partial=True, **options)
-    return method.learn(SampleEvidence(ArraySamples(x), LocalEngine()), ASSUMPTIONS, 0)
+    return method.learn(Evidence(ArraySamples(x), LocalEngine()), ASSUMPTIONS, 0)
 
 
 def test_an_order_that_says_nothing_is_told():
@@ -181,7 +181,7 @@ def test_a_block_of_outliers_is_no_reason_to_warn(size, seed):
 def test_scattered_batches_never_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error", RowOrderWarning)
-        FilteredGradient().learn(SampleEvidence(ArraySamples(X[np.argsort(X[:, 1])]), LocalEngine()), ASSUMPTIONS, 0)
+        FilteredGradient().learn(Evidence(ArraySamples(X[np.argsort(X[:, 1])]), LocalEngine()), ASSUMPTIONS, 0)
 
 
 # --- bad input ----------------------------------------------------------------------------------
@@ -240,7 +240,7 @@ def test_a_matrix_that_is_no_covariance_is_told_and_kept():
     truth = RectifiedGaussian(np.full(5, 0.5), np.eye(5))
     x = truth.sample(3000, random_state=0)
     method = FilteredGradient(None, radius=1.3, steps=1, project=False)
-    evidence = SampleEvidence(ArraySamples(x), LocalEngine())
+    evidence = Evidence(ArraySamples(x), LocalEngine())
     assumptions = Assumptions((0.0,) * 5, nonnegative_bias=True)
     with pytest.raises(NotSemidefiniteError, match=r"an eigenvalue of -\d") as caught:
         method.learn(evidence, assumptions, 0)

@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu import storage
-from unrelu.contracts import Assumptions, FloatArray, RowLabels, Samples, Watch, unwatched
+from unrelu.contracts import Assumptions, Evidence, FloatArray, RowLabels, Samples, Watch, unwatched
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.prepare import (
     check_cell_limits,
@@ -36,7 +36,7 @@ from unrelu.methods import Method, expects_outliers
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import learned_html
 from unrelu.passes.device import Place
-from unrelu.passes.engine import SampleEvidence, engine_for
+from unrelu.passes.engine import engine_for
 from unrelu.passes.rows import Rows
 from unrelu.posterior.density import SMALLEST_LOG_DENSITY, scored_rows
 from unrelu.shapes import shape_requests
@@ -269,12 +269,12 @@ class FloorEstimator(BaseEstimator):
 
     # --- learning and answering -------------------------------------------------------------------
 
-    def _evidence(self, samples: Samples, columns: Columns | None = None) -> SampleEvidence:
+    def _evidence(self, samples: Samples, columns: Columns | None = None) -> Evidence:
         """What learners may ask of rows of such columns, by default of those learned; they were screened before."""
         rows = prepared(samples, self._columns if columns is None else columns, screened=True)
-        return SampleEvidence(rows, engine_for(rows, self._watch))
+        return Evidence(rows, engine_for(rows, self._watch))
 
-    def _learn_by(self, method: Method, samples: Samples, evidence: SampleEvidence, seed: int) -> Any:
+    def _learn_by(self, method: Method, samples: Samples, evidence: Evidence, seed: int) -> Any:
         """What a method learns of rows; where it leaves out rows or cells, by the shapes that the others have."""
         requests: list[Any] = []
         if expects_outliers(method):

@@ -18,7 +18,7 @@ from unrelu.estimators.learner import HoldsLearner
 from unrelu.fit.one_pass import Learned
 from unrelu.methods import Method
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.tiles import ScreeningQuestion, marks_of, reachable
+from unrelu.passes.tiles import marks_of, reachable, screening_of
 from unrelu.posterior.cells import Cells, Filling
 from unrelu.posterior.density import naming_gross
 from unrelu.posterior.draws import drawn_parts, models_from_errors, number_of, seed_of
@@ -250,12 +250,11 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
         check_is_fitted(self)
         samples, assumptions = self._turned_rows(X, by_cell=True)
         sign, floor, model = self._columns.sign, np.array(assumptions.censoring), self.distribution_
-        screen = ScreeningQuestion(assumptions.lowest)
         for block in samples.blocks():
             self._watch(Step("Filling in cells", block.first_row, samples.n_rows, f"{block.first_row:,} rows"))
-            screening = screen(block)
+            screening = screening_of(block, assumptions.lowest)
             if screening.large_count.any():  # a row of any size is filled in
-                screening = screen(replace(block, values=reachable(block.values)))
+                screening = screening_of(replace(block, values=reachable(block.values)), assumptions.lowest)
             screening.check(assumptions, self._names())
             values, beyond = marks_of(block.values, block.beyond, floor)
             turned = (beyond * sign).astype(np.int8)

@@ -16,7 +16,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unrelu.checks.findings import warn_of
-from unrelu.contracts import Assumptions, Doubt, FloatArray, Samples
+from unrelu.contracts import Assumptions, Doubt, Evidence, FloatArray, Samples
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
 from unrelu.estimators.fitted import FittedModel, every_learned
@@ -26,7 +26,7 @@ from unrelu.fit.one_pass import Learned
 from unrelu.kernels import tells_of_compiling
 from unrelu.limits import is_by_cell, limits_of
 from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, is_of_papers, method_named
-from unrelu.passes.engine import RecordedEvidence, SampleEvidence, engine_for
+from unrelu.passes.engine import engine_for
 from unrelu.passes.pair_moments import (
     GroupedMoments,
     GroupedMomentsQuestion,
@@ -220,7 +220,7 @@ class RectifiedGaussianLearner(FittedModel):
         return self
 
     def _learn(
-        self, method: Method, because: str, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions
+        self, method: Method, because: str, samples: Samples, evidence: Evidence, assumptions: Assumptions
     ) -> Learned:
         """Learn by a method that is known by now, and keep a record that rows can be added to, where there is one."""
         learned: Any
@@ -380,8 +380,8 @@ class RectifiedGaussianLearner(FittedModel):
     def _solved(self, record: Record, assumptions: Assumptions) -> Learned:
         """The model of the rows that a record is of, with the standard errors that are asked for."""
         question, whole = self._question(assumptions), whole_of(record)
-        evidence, method = RecordedEvidence(question, whole, self._names(), self._place), method_named(self.method)
-        learned = method.learn(evidence, assumptions, self._seed(), self._watch)
+        evidence = Evidence(None, answers={question: whole}, feature_names=self._names(), place=self._place)
+        learned = method_named(self.method).learn(evidence, assumptions, self._seed(), self._watch)
         if self.stderr != "jackknife":
             return learned
         if not isinstance(record, GroupedMoments):

@@ -38,11 +38,11 @@ from scipy.special import ndtri
 from sklearn.base import clone
 
 from unrelu.checks.misfit import Look, look_at
-from unrelu.contracts import Assumptions, BoolArray, Doubt, FloatArray, LearningReport, Samples, Watch
+from unrelu.contracts import Assumptions, BoolArray, Doubt, Evidence, FloatArray, LearningReport, Samples, Watch
 from unrelu.errors import InvalidDataError, UnreluError
 from unrelu.fit.robust_rows.learn import RobustLearned
 from unrelu.methods import Auto
-from unrelu.passes.engine import SampleEvidence, engine_for
+from unrelu.passes.engine import engine_for
 from unrelu.passes.rows import ArraySamples, all_values
 from unrelu.passes.tiles import SubsampleQuestion, marks_of
 from unrelu.shapes import Normal, Power, Shapes, same_shapes
@@ -81,7 +81,7 @@ def better_fit(
     report: LearningReport,
     X: Any,
     sample_weight: Any,
-    evidence: SampleEvidence,
+    evidence: Evidence,
     assumptions: Assumptions,
     watch: Watch,
 ) -> Better | None:
@@ -155,7 +155,7 @@ def _total(of_rows: FloatArray, sample_weight: Any) -> float:
     return float(weights @ of_rows) * len(of_rows) / float(weights.sum())
 
 
-def _left_out(robust: Any, evidence: SampleEvidence, assumptions: Assumptions) -> tuple[Doubt | None, float]:
+def _left_out(robust: Any, evidence: Evidence, assumptions: Assumptions) -> tuple[Doubt | None, float]:
     """What counts less than half, in words, None for nothing; and the log density that leaving it out must gain."""
     floor = np.array(assumptions.censoring)
     marks = [marks_of(b.some_rows(np.arange(b.n_rows)), b.beyond, floor)[1] for b in evidence.samples.blocks()]

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from unrelu import RectifiedGaussian
-from unrelu.contracts import Assumptions, BoolArray, FloatArray, Step, Watch, unwatched
+from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, Step, Watch, unwatched
 from unrelu.errors import DoubtfulTableWarning, InputFileError, NotSemidefiniteError, RowOrderWarning
 from unrelu.metrics import parameter_errors
 from unrelu.papers.study import (
@@ -34,7 +34,7 @@ from unrelu.papers.study import (
     Study,
     series_of,
 )
-from unrelu.passes import LocalEngine, SampleEvidence
+from unrelu.passes import LocalEngine
 from unrelu.storage import atomic_write
 from unrelu.synthetic import random_model
 from unrelu.tables import ArraySamples
@@ -118,7 +118,7 @@ def measured(curve: Curve, drawn: Draw, repeats: int = 1) -> dict[str, float]:
     seconds = []
     for _ in range(repeats):
         start = time.process_time()
-        evidence = SampleEvidence(ArraySamples(rows, block_rows=len(rows)), LocalEngine())
+        evidence = Evidence(ArraySamples(rows, block_rows=len(rows)), LocalEngine())
         try:
             learned = curve.method.learn(evidence, assumptions, method_seed)
             errors = parameter_errors(learned.distribution, truth)

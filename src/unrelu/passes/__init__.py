@@ -13,7 +13,6 @@ from unrelu.lazy import lazily
 if TYPE_CHECKING:
     from unrelu.kernels.row_block import LARGEST as LARGEST
     from unrelu.passes.engine import LocalEngine as LocalEngine
-    from unrelu.passes.engine import SampleEvidence as SampleEvidence
     from unrelu.passes.engine import available_cores as available_cores
     from unrelu.passes.engine import map_in_threads as map_in_threads
     from unrelu.passes.engine import one_blas_thread as one_blas_thread

@@ -66,24 +66,20 @@ class CheckpointedEngine(LocalEngine):
             return cast(R, reached.record)
         left = samples.over(PartRows(source, samples.n_rows, first, source.blocks_from(first)))
         saved_at = time.monotonic()
-
-        def count(record: R, done: int) -> None:
-            nonlocal reached, saved_at, saved
-            reached = replace(reached, record=record, n_rows=done)
-            if time.monotonic() - saved_at >= SECONDS:
-                self._save(reached)
-                saved_at, saved = time.monotonic(), done
-
         try:
-            record = self._folded(left, question, cast(Any, reached.record), first, count)
+            for record, done in self.growing(left, question, cast(Any, reached.record), first):
+                reached = replace(reached, record=record, n_rows=done)
+                if time.monotonic() - saved_at >= SECONDS:
+                    self._save(reached)
+                    saved_at, saved = time.monotonic(), done
         except BaseException as stop:
             if reached.n_rows > saved:
                 self._save(reached)
             if reached.n_rows:
                 stop.add_note(f"Row {reached.n_rows:,} was reached: do the same again to go on from {self._path}.")
             raise
-        self._save(replace(reached, record=record, whole=True))
-        return record
+        self._save(replace(reached, whole=True))
+        return cast(R, reached.record)
 
     def _reached(self, facts: Mapping[str, Any]) -> Checkpoint:
         """What an earlier pass has left at the path; of no rows where none has."""

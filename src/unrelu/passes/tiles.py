@@ -165,6 +165,12 @@ def reachable(values: NDArray[Any]) -> NDArray[Any]:
     return np.where(np.isinf(values), values, np.clip(values, -LARGEST, LARGEST))
 
 
+def screening_of(block: Block, lowest: Sequence[float]) -> Screening:
+    """A question: which cells of a block are infinite, too large, or below ``lowest``."""
+    levels = np.array(lowest)
+    return reduce(Screening.merge, (survey(tile, least_allowed(levels, tile.values))[0] for tile in tiles(block)))
+
+
 def survey(tile: Block, lowest: FloatArray) -> tuple[Screening, bool]:
     """What is out of place in a tile, and whether a value is missing: a look at every cell once."""
     d = tile.values.shape[1]
@@ -186,18 +192,6 @@ def _amount_and_places(counts: Counts, first_row: Counts, names: Sequence[str] |
 
 def _earlier(first: Counts, second: Counts) -> Counts:
     return np.where((first < 0) | (second < 0), np.maximum(first, second), np.minimum(first, second))
-
-
-@dataclass(frozen=True)
-class ScreeningQuestion:
-    """Ask which cells are infinite, too large, or below ``lowest``."""
-
-    lowest: tuple[float, ...]
-
-    def __call__(self, block: Block) -> Screening:
-        lowest = np.array(self.lowest)
-        found = (survey(tile, least_allowed(lowest, tile.values))[0] for tile in tiles(block))
-        return reduce(Screening.merge, found)
 
 
 # --- a random sample of the rows ------------------------------------------------------------------
@@ -285,7 +279,7 @@ class SubsampleQuestion:
             n_present=len(present),
             above=above,
             observed=observed,
-            screening=ScreeningQuestion(self.lowest)(block),
+            screening=screening_of(block, self.lowest),
         )
 
 

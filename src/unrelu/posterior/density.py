@@ -29,7 +29,7 @@ from unrelu.errors import ImpossibleRowsWarning, SingularCovarianceWarning
 from unrelu.kernels.factor_density import factor_log_densities
 from unrelu.kernels.hidden_cells import cell_residuals, hidden_rows
 from unrelu.passes.engine import available_cores, engine_for, map_in_threads
-from unrelu.passes.tiles import Screening, ScreeningQuestion, marks_of, reachable, seen_above, without_absent
+from unrelu.passes.tiles import Screening, marks_of, reachable, screening_of, seen_above, without_absent
 from unrelu.posterior.cells import Cells, Model, Values
 from unrelu.validation import label_columns, row_labels, warn
 
@@ -299,10 +299,10 @@ class ScoreQuestion:
     laws: tuple[Model, ...] = ()
 
     def __call__(self, block: Block) -> ScoredRows:
-        screening = ScreeningQuestion(self.lowest)(block)
+        screening = screening_of(block, self.lowest)
         if screening.large_count.any():
             block = replace(block, values=reachable(block.values))
-            screening = ScreeningQuestion(self.lowest)(block)
+            screening = screening_of(block, self.lowest)
         unusable = screening.below_count.any() or screening.large_count.any()
         if unusable:
             return ScoredRows(((block.first_row, np.full(len(block.values), np.nan)),), screening)

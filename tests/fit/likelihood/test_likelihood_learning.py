@@ -79,11 +79,12 @@ def test_finds_the_exact_maximum_for_three_columns_with_gaps():
 def test_limits_stated_by_cells_are_floors():
     """The same rows, with the columns' floors as marks: another start leads to the same maximum."""
     from tests.fit.likelihood.conftest import MarkedRows
-    from unrelu.passes.engine import LocalEngine, SampleEvidence
+    from unrelu.contracts import Evidence
+    from unrelu.passes.engine import LocalEngine
 
     x = FIVE.sample(1500, random_state=0)
     marks = np.where(x == 0.0, -1, 0).astype(np.int8)
-    plain, found = fit(x), learned(SampleEvidence(MarkedRows(x, marks), LocalEngine()), 5)
+    plain, found = fit(x), learned(Evidence(MarkedRows(x, marks), LocalEngine()), 5)
     assert np.abs((found.distribution.bias - plain.bias_) / plain.bias_stderr_).max() < 0.01
     apart = (found.distribution.correlation - plain.correlation_)[np.triu_indices(5, 1)]
     assert np.abs(apart / plain.correlation_stderr_[np.triu_indices(5, 1)]).max() < 0.01

@@ -5,12 +5,12 @@ import pytest
 
 from tests.references.mixture import mixture_log_density
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner
-from unrelu.contracts import Assumptions, Block
+from unrelu.contracts import Assumptions, Block, Evidence
 from unrelu.errors import ConstantColumnWarning, DuplicatedRowsWarning, InvalidDataError
 from unrelu.fit.robust_rows.clustering import Trial, fit_mixture, k_means
 from unrelu.fit.robust_rows.table import prior_record, varying_columns
 from unrelu.fit.shrinkage import error_share
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.tiles import SubsampleQuestion
 from unrelu.tables import ArraySamples, open_samples, write_table
 
@@ -27,7 +27,7 @@ def draw(n, seed, models=(FIRST, SECOND), shares=SHARES):
 
 
 def evidence_of(x, weights=None, block_rows=None):
-    return SampleEvidence(ArraySamples(x, weights, block_rows=block_rows or len(x)), LocalEngine())
+    return Evidence(ArraySamples(x, weights, block_rows=block_rows or len(x)), LocalEngine())
 
 
 def fit(x, n_components=2, seed=0, weights=None, block_rows=None, floor=0.0):
@@ -100,7 +100,7 @@ def test_blocks_and_files_give_the_same_fit(tmp_path):
     for found, expected in zip(parameters(fit(x, block_rows=97), 3), whole, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
     write_table(tmp_path / "x.parquet", x)
-    evidence = SampleEvidence(open_samples(tmp_path / "x.parquet"), LocalEngine())
+    evidence = Evidence(open_samples(tmp_path / "x.parquet"), LocalEngine())
     found = parameters(fit_mixture(evidence, Assumptions((0.0,) * 3), 2, 3, 0), 3)
     np.testing.assert_allclose(found[1], whole[1], rtol=1e-8, atol=1e-8)
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, metrics, synthetic
-from unrelu.contracts import Assumptions
+from unrelu.contracts import Assumptions, Evidence
 from unrelu.errors import AmbiguousMajorityWarning, InvalidDataError, InvalidParameterError
 from unrelu.methods import Robust
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples, open_samples, write_table
 
 D, N = 4, 3000
@@ -257,7 +257,7 @@ def test_blocks_and_files_do_not_matter(near, tmp_path):
     x, _, learner = near
     write_table(tmp_path / "x.parquet", x)
     for samples in (ArraySamples(x, block_rows=311), open_samples(tmp_path / "x.parquet", block_rows=1000)):
-        learned = Robust().learn(SampleEvidence(samples, LocalEngine()), Assumptions((0.0,) * D))
+        learned = Robust().learn(Evidence(samples, LocalEngine()), Assumptions((0.0,) * D))
         np.testing.assert_allclose(learned.distribution.bias, learner.bias_, atol=1e-8)
         np.testing.assert_allclose(learned.distribution.covariance, learner.covariance_, atol=1e-8)
         np.testing.assert_allclose(learned.row_weights, learner.row_weights_, atol=1e-6)
