@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from unrelu.passes.engine import one_blas_thread as one_blas_thread
     from unrelu.passes.rows import all_values as all_values
     from unrelu.passes.tiles import Screening as Screening
-    from unrelu.passes.tiles import ScreeningQuestion as ScreeningQuestion
     from unrelu.passes.tiles import as_stored as as_stored
     from unrelu.passes.tiles import row_keys as row_keys
+    from unrelu.passes.tiles import screening_of as screening_of
     from unrelu.passes.tiles import seen_above as seen_above
 
 __getattr__, __dir__, __all__ = lazily(__name__)
