@@ -26,7 +26,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from unrelu.contracts import Block, BoolArray, FloatArray
-from unrelu.errors import InvalidDataError, InvalidParameterError, RowOrderWarning
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.kernels.normal import density, distribution
 from unrelu.kernels.row_block import LARGEST, add_joint_counts
 from unrelu.passes.tiles import Screening, as_stored, least_allowed, seen_above, survey, tiles
@@ -250,14 +250,14 @@ def warn_of_order(sums: FloatArray, batches: Counts, fitted: BoolArray, names: N
             f"Consecutive batches do not agree in {label_columns(drifting, names)}: the rows are sorted or drift, and"
             " the filtered batches are no estimate of a mean. Use order='scattered', or put the rows into the order in"
             " which they came.",
-            RowOrderWarning,
+            "row-order",
         )
     elif judged and not apart:
         warn(
             "Consecutive batches resist outliers that sit together, and nothing in the order of these rows says that"
             " some do: batches differ no more than those of shuffled rows. If the order is not known, use"
             " order='scattered'.",
-            RowOrderWarning,
+            "row-order",
         )
 
 
