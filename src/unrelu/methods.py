@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from unrelu import registry
-from unrelu.checks.findings import doubts_of, warn_of
+from unrelu.checks.findings import doubts_of
 from unrelu.checks.misfit import LookQuestion, look_at
 from unrelu.contracts import (
     Assumptions,
@@ -91,7 +91,6 @@ class OnePass:
         stages = learn_record(record, assumptions, evidence.feature_names, evidence.place)
         look = look_at(evidence, assumptions)
         doubts = doubts_of(record, stages.rows, assumptions, stages.pairs, stages.assembly, look)
-        warn_of(doubts, evidence.feature_names)
         rows = record.n_rows, record.effective_rows
         report = LearningReport.of(
             "one_pass", *rows, census_of(record), stages.assembly, doubts=doubts, **assumptions.limits

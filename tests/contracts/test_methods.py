@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import unrelu
+from tests.warned import warns
 from unrelu import RectifiedGaussianLearner, methods, synthetic
 from unrelu.contracts import Assumptions, Evidence
-from unrelu.errors import ConstantColumnWarning, InvalidDataError, InvalidParameterError
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples, open_samples, write_table
 
@@ -123,7 +124,7 @@ class TestEveryMethod:
         """Wu et al. 2019, footnote 3."""
         constant = table.copy()
         constant[:, 1] = 2.5
-        with pytest.warns(ConstantColumnWarning):
+        with warns("constant-column"):
             learner = fit(name, constant)
         assert (learner.bias_[1], learner.row_norms_[1]) == (2.5, 0.0)
 

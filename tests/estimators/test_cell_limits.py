@@ -26,7 +26,7 @@ Y = np.exp(0.3 * RNG.normal(size=(300, 3)) @ (np.eye(3) + 0.5))
 X = np.fmax(Y, FLOOR)
 X[5] = NAN
 MARKS = np.where(X == FLOOR, -1, 0)
-pytestmark = pytest.mark.filterwarnings("ignore::unrelu.errors.DoubtfulTableWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::unrelu.errors.AssumptionWarning")
 
 
 class Seeing:

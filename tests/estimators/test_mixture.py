@@ -11,6 +11,7 @@ from sklearn.mixture import GaussianMixture
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.references.mixture import mixture_log_density
+from tests.warned import warns
 from unrelu import (
     FloorOutlierDetector,
     RectifiedGaussian,
@@ -18,7 +19,7 @@ from unrelu import (
     RectifiedGaussianMixture,
     synthetic,
 )
-from unrelu.errors import ConstantColumnWarning, InvalidDataError, InvalidParameterError
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.tables import open_samples, write_table
 
 A = RectifiedGaussian([0.3, 2.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.0, -0.3], [0.2, -0.3, 1.0]])
@@ -334,7 +335,7 @@ def test_the_default_seed_is_a_number(table, fitted):
 
 
 def test_a_constant_column_is_named_and_kept(table, fitted):
-    with pytest.warns(ConstantColumnWarning, match="column 3"):
+    with warns("constant-column", match="column 3"):
         mixture = fit(np.c_[table, np.full(len(table), 2.5)])
     np.testing.assert_array_equal(mixture.means_[:, 3], 2.5)
     np.testing.assert_array_equal(mixture.covariances_[:, 3, 3], 0.0)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.warned import refuse, warns
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.contracts import Assumptions, Block, Evidence, RowParameters
-from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError, RowOrderWarning
+from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError, about
 from unrelu.methods import FilteredGradient, TruncatedSGD
 from unrelu.papers.batches import count_exceedances, tally_columns
 from unrelu.papers.learners import exceedance_angles
@@ -24,7 +25,7 @@ X = TRUTH.sample(6000, random_state=0)
 
 def learned(method, x=X, seed=0):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RowOrderWarning)
+        warnings.filterwarnings("ignore", about("row-order"))
         return method.learn(Evidence(ArraySamples(x, block_rows=1500), LocalEngine()), ASSUMPTIONS, seed)
 
 
@@ -158,13 +159,13 @@ def fit_consecutively(x, **options):
 
 def test_an_order_that_says_nothing_is_told():
     for x in (X, with_outliers(6000, block=False)):
-        with pytest.warns(RowOrderWarning, match="nothing in the order of these rows.*use order='scattered'"):
+        with warns("row-order", match="nothing in the order of these rows.*use order='scattered'"):
             fit_consecutively(x)
 
 
 def test_sorted_rows_are_told():
     x = X[np.argsort(X[:, 1])]
-    with pytest.warns(RowOrderWarning, match=r"do not agree in column 1: the rows are sorted or drift"):
+    with warns("row-order", match=r"do not agree in column 1: the rows are sorted or drift"):
         fit_consecutively(x, batch_size=50)
 
 
@@ -174,13 +175,13 @@ def test_a_block_of_outliers_is_no_reason_to_warn(size, seed):
     x = RectifiedGaussian([0.0, 1.5], np.eye(2)).sample(8000, random_state=seed)
     x[2000:3000] = np.random.default_rng(seed).normal(5.0, 1.0, (1000, 2))
     with warnings.catch_warnings():
-        warnings.simplefilter("error", RowOrderWarning)
+        refuse("row-order")
         fit_consecutively(x, batch_size=size)
 
 
 def test_scattered_batches_never_warn():
     with warnings.catch_warnings():
-        warnings.simplefilter("error", RowOrderWarning)
+        refuse("row-order")
         FilteredGradient().learn(Evidence(ArraySamples(X[np.argsort(X[:, 1])]), LocalEngine()), ASSUMPTIONS, 0)
 
 

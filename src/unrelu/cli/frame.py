@@ -28,7 +28,7 @@ import typer
 from unrelu.cli import options
 from unrelu.cli.options import Output
 from unrelu.errors import (
-    DoubtfulTableWarning,
+    AssumptionWarning,
     MissingDependencyError,
     OutputError,
     UnreluError,
@@ -122,22 +122,18 @@ def _explain(error: Exception, words: Words) -> tuple[int, str]:
 
 @contextmanager
 def _listening(notes: list[str], words: Words) -> Iterator[None]:
-    """Our warnings are noted; those of other libraries tell a user nothing and are dropped.
-
-    ConvergenceWarning is scikit-learn's, and what our estimators warn with, as it asks.
-    """
+    """Our warnings are noted, line by line; those of other libraries tell a user nothing and are dropped."""
     show = warnings.showwarning
 
     def note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-        text = words(message)
-        if issubclass(category, UnreluWarning) or category.__name__ == "ConvergenceWarning":
-            if text not in notes:
-                notes.append(text)
+        if isinstance(message, UnreluWarning):
+            lines = str(message).splitlines() if len(message.kinds) > 1 else [message]
+            notes.extend(dict.fromkeys(line for line in map(words, lines) if line not in notes))
         elif _debugging():
             show(message, category, *place, **more)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)  # both are
+        warnings.simplefilter("always", UnreluWarning)
         warnings.showwarning = note
         yield
 
@@ -255,7 +251,7 @@ class Job:
         # Older versions of rich end a disabled one with an empty line.
         with progress if drawn else nullcontext(), warnings.catch_warnings():
             if not doubts:
-                warnings.simplefilter("ignore", DoubtfulTableWarning)
+                warnings.simplefilter("ignore", AssumptionWarning)
             shown = meter(progress)
             with telling_of_compiling(shown if sys.stderr.isatty() else unwatched):
                 yield shown

@@ -13,7 +13,7 @@ from unrelu import storage
 from unrelu.cli.frame import Job
 from unrelu.cli.options import FitOptions, TableOptions
 from unrelu.contracts import FloatArray, Samples, Watch
-from unrelu.errors import InputFileError, InvalidParameterError, ModelFileError, WeakColumnsWarning
+from unrelu.errors import InputFileError, InvalidParameterError, ModelFileError
 from unrelu.limits import floor_per_column
 from unrelu.model import RectifiedGaussian
 from unrelu.tables.files import column_names
@@ -58,7 +58,7 @@ def source_in(path: Path, as_seen: bool) -> tuple[Callable[[int, np.random.Gener
         names = None if named is None else tuple(named.tolist())
     if known.any() and not known.all():
         columns = label_columns(~known, names)
-        warn(f"The network's weights of {columns} are not determined: empty in all rows.", WeakColumnsWarning)
+        warn(f"The network's weights of {columns} are not determined: empty in all rows.", "weak-columns")
     return content.sample, len(known), names
 
 

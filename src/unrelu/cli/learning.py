@@ -16,7 +16,7 @@ import typer
 
 from unrelu.cli import options
 from unrelu.cli.frame import Answer, Job, command
-from unrelu.errors import InvalidParameterError, ModelFileError, OutputError, SingularCovarianceWarning
+from unrelu.errors import AssumptionWarning, InvalidParameterError, ModelFileError, OutputError, about
 
 if TYPE_CHECKING:
     from unrelu.contracts import Samples
@@ -177,10 +177,10 @@ def _likelihood(learner: RectifiedGaussianLearner, rows: Samples) -> dict[str, A
     if n * d * max(d, _FEW_COLUMNS) > _CHEAP:
         return None
     with warnings.catch_warnings():
-        warnings.simplefilter("error", SingularCovarianceWarning)
+        warnings.filterwarnings("error", about("singular"))
         try:
             densities = learner.score_samples(rows)
-        except SingularCovarianceWarning:
+        except AssumptionWarning:
             return None
     return likelihood_facts(float(densities.sum()), learner.n_parameters_, len(densities))
 

@@ -22,7 +22,7 @@ from sklearn.base import clone
 from unrelu.checks.fit_check import Columns, FitCheck, Remedy, Simulations, check_fit, sampled_rows
 from unrelu.checks.fit_check import Rows as SampledRows
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Step, Watch, unwatched
-from unrelu.errors import HeavyTailsWarning, InvalidDataError, ManyBadCellsWarning, UnreluError
+from unrelu.errors import InvalidDataError, UnreluError
 from unrelu.estimators.base import Table, columns_of
 from unrelu.estimators.mixture import RectifiedGaussianMixture
 from unrelu.estimators.prepare import check_cell_limits, read
@@ -288,15 +288,15 @@ def _run(trial: _Trial, learner: Any, kept: list[int], table: FloatArray, base: 
         if all(each == in_force for each in kinds):
             return trial  # nothing else than what is in force
         free = any("free" in each for each in kinds)
-    refused = why_refused(fits, [each.category for each in noted])
+    refused = why_refused(fits, {kind for each in noted for kind in getattr(each.message, "kinds", ())})
     return replace(trial, gains=np.clip(densities - base, -_FARTHEST, _FARTHEST), refused=refused, free=free)
 
 
-def why_refused(fits: Iterable[Any], warned: list[type[Warning]]) -> str:
+def why_refused(fits: Iterable[Any], warned: set[str]) -> str:
     """Why fits are no remedy, whatever rows they make likelier."""
-    if HeavyTailsWarning in warned:
+    if warned & {"heavy-tails", "tails-not-outliers"}:
         return _TAILS
-    if ManyBadCellsWarning in warned:
+    if "many-bad-cells" in warned:
         return "more than a third of a column would be bad"
     for fitted in fits:
         if isinstance(fitted, RectifiedGaussianMixture):

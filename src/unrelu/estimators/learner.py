@@ -212,11 +212,11 @@ class RectifiedGaussianLearner(FittedModel):
                 learned, self._record, self._to_add_to = other._result(), other._record, None
                 self._columns = other._columns
             hidden = continued(learned.report, self._columns.shapes)
-            warn_of((*doubts, *hidden), self._names())
             doubts = (*hidden, *doubts, *learned.report.doubts)
             learned = replace(learned, report=replace(learned.report, chosen_because=because, doubts=doubts))
             self._learned = learned
         self._publish(self._in_user_units(learned.distribution), learned)
+        warn_of(learned.report.doubts, self._names())
         return self
 
     def _learn(
@@ -375,6 +375,7 @@ class RectifiedGaussianLearner(FittedModel):
             assert self._record is not None
             self._check_unchanged()
             self._learned = self._solved(self._record, self._assumptions())
+            warn_of(self._learned.report.doubts, self._names())
         return self._learned
 
     def _solved(self, record: Record, assumptions: Assumptions) -> Learned:

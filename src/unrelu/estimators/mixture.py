@@ -5,13 +5,11 @@ The mathematics is in :mod:`unrelu.fit.robust_rows.clustering`.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import DensityMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray, Samples
@@ -22,7 +20,7 @@ from unrelu.fit.robust_rows.clustering import FittedMixture, fit_mixture
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.rows import ArraySamples, Rows, all_values, as_rows
 from unrelu.passes.tiles import without_absent
-from unrelu.validation import RandomState, check_count, generator
+from unrelu.validation import RandomState, check_count, generator, warn
 
 Labels = NDArray[np.int64]
 
@@ -140,10 +138,9 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         self._fitted = fitted
         self._solve("report_")
         if not self.converged_:
-            warnings.warn(
+            warn(
                 f"EM had not settled after max_iter={self.max_iter} rounds: raise max_iter, or take fewer components.",
-                ConvergenceWarning,
-                stacklevel=2,
+                "not-converged",
             )
         return self
 

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from unrelu.checks.findings import warn_of
 from unrelu.contracts import FloatArray, LearningReport, Samples, Step
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
@@ -169,6 +170,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         else:
             self.offset_ = self._training_quantile(scores, prepared(samples, self._columns), float(share))
         self._scores = scores
+        warn_of(learned.report.doubts, self._names())
         return self
 
     @classmethod

@@ -39,7 +39,7 @@ from sklearn.base import clone
 
 from unrelu.checks.misfit import Look, look_at
 from unrelu.contracts import Assumptions, BoolArray, Doubt, Evidence, FloatArray, LearningReport, Samples, Watch
-from unrelu.errors import InvalidDataError, UnreluError
+from unrelu.errors import AssumptionWarning, InvalidDataError, UnreluError
 from unrelu.fit.robust_rows.learn import RobustLearned
 from unrelu.methods import Auto
 from unrelu.passes.engine import engine_for
@@ -52,10 +52,10 @@ from unrelu.validation import counted
 
 _GAIN_IN_ALL, _GAIN_EACH = 6.0, 2.5
 _FREE = 10.8  # log density by which a column must be likelier to be free (fit/marginals/shape_fitting.py)
-_ODD = {"skewed", "heavy tails", "groups", "bent", "zeros for another reason", "gross value", "empty gap"}
-_REMAINING = {"heavy tails", "groups", "bent"}  # that no cell explains: what is left is not the model's either
-_FREED = ("skewed", "heavy tails")
-_LIMITS = ("repeated minimum", "repeated maximum", "near the floor", "empty gap", "gross value")  # bend columns, too
+_ODD = {"skewed", "heavy-tails", "groups", "bent", "excess-zeros", "gross-value", "empty-gap"}
+_REMAINING = {"heavy-tails", "groups", "bent"}  # that no cell explains: what is left is not the model's either
+_FREED = ("skewed", "heavy-tails")
+_LIMITS = ("repeated-minimum", "repeated-maximum", "near-the-floor", "empty-gap", "gross-value")  # bend columns, too
 _MUCH = 0.15  # of a column that is hidden, from which on it matters what it is like
 _TIES = "ties"
 _FEWEST_SEEN = 6
@@ -169,7 +169,7 @@ def _left_out(robust: Any, evidence: Evidence, assumptions: Assumptions) -> tupl
     what = ", ".join(f"{counted(number, noun)}{where}" for number, noun, where in numbers if number)
     columns = tuple(np.flatnonzero(share > 0.0).tolist())
     doubt = Doubt(
-        "left out",
+        "left-out",
         columns,
         f"{what} do not belong to what the others are like{_AND_WERE}",
         "Look at them: cell_weights_ below .5, or unrelu score --cells. To have them counted name a method,"
@@ -359,6 +359,7 @@ def _is_freer(found: Columns, before: Columns) -> bool:
 
 
 def warn_again(noted: list[warnings.WarningMessage]) -> None:
-    """Give warnings that were noted."""
+    """Give warnings that were noted, but for doubts: those of the fit that is taken are told at its end, once."""
     for each in noted:
-        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+        if not issubclass(each.category, AssumptionWarning):
+            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)

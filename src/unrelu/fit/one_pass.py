@@ -25,7 +25,6 @@ from unrelu.contracts import (
     PairCorrelations,
     RowParameters,
 )
-from unrelu.errors import MoreColumnsThanRowsWarning, PerfectCorrelationWarning
 from unrelu.fit.columns import fit_columns
 from unrelu.fit.nearest import assemble
 from unrelu.fit.shrinkage import scoring_correlation
@@ -108,13 +107,13 @@ def learn_record(record: PairMoments, assumptions: Assumptions, names: Names = N
         warn(
             f"Exact linear images of each other: {shown}. Their latent correlation is +1 or -1 and the covariance is"
             " singular; drop one column of each pair if that is not meant.",
-            PerfectCorrelationWarning,
+            "perfect-correlation",
         )
     if record.n_features > record.n_rows:
         warn(
             f"{record.n_features:,} columns but only {record.n_rows:,} rows: pairs are learned one by one and then"
             " made semidefinite; consider n_components= to learn a factor model.",
-            MoreColumnsThanRowsWarning,
+            "more-columns-than-rows",
         )
     return Stages(distribution, rows, pairs, assembly)
 

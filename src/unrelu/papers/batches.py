@@ -26,7 +26,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from unrelu.contracts import Block, BoolArray, FloatArray
-from unrelu.errors import InvalidDataError, InvalidParameterError, RowOrderWarning
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes import LARGEST, Screening, as_stored, screening_of, seen_above
 from unrelu.validation import check_choice, column_label, label_columns, listed, warn
 
@@ -253,14 +253,14 @@ def warn_of_order(sums: FloatArray, batches: Counts, fitted: BoolArray, names: N
             f"Consecutive batches do not agree in {label_columns(drifting, names)}: the rows are sorted or drift, and"
             " the filtered batches are no estimate of a mean. Use order='scattered', or put the rows into the order in"
             " which they came.",
-            RowOrderWarning,
+            "row-order",
         )
     elif judged and not apart:
         warn(
             "Consecutive batches resist outliers that sit together, and nothing in the order of these rows says that"
             " some do: batches differ no more than those of shuffled rows. If the order is not known, use"
             " order='scattered'.",
-            RowOrderWarning,
+            "row-order",
         )
 
 

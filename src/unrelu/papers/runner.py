@@ -21,7 +21,7 @@ import numpy as np
 
 from unrelu import RectifiedGaussian
 from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, Step, Watch, unwatched
-from unrelu.errors import DoubtfulTableWarning, InputFileError, NotSemidefiniteError, RowOrderWarning
+from unrelu.errors import InputFileError, NotSemidefiniteError, about
 from unrelu.metrics import parameter_errors
 from unrelu.papers.study import (
     SECONDS,
@@ -67,8 +67,7 @@ def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> tuple
             for curve in experiment.curves:
                 watch(Step(experiment.name, passed, work, f"{where}: {curve.name}", trial))
                 with warnings.catch_warnings():
-                    for studied in (DoubtfulTableWarning, RowOrderWarning):  # outliers, and where they sit
-                        warnings.simplefilter("ignore", studied)
+                    warnings.filterwarnings("ignore", about("row-order"))  # where outliers sit is what is studied
                     outcomes[curve.name] = measured(curve, drawn, experiment.repeats)
             journal.add(trial, outcomes)
         passed += setting.rows * setting.columns

@@ -16,7 +16,7 @@ from typing import Annotated, Any, cast
 from unrelu import storage
 from unrelu._version import __version__
 from unrelu.contracts import Question, R, Samples, Step, Watch, unwatched
-from unrelu.errors import CheckpointWarning, InvalidDataError, InvalidParameterError, OutputError
+from unrelu.errors import InvalidDataError, InvalidParameterError, OutputError
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.pair_moments import GroupedMoments, GroupedMomentsQuestion, PairMoments, PairMomentsQuestion
 from unrelu.passes.rows import PartRows
@@ -99,7 +99,7 @@ class CheckpointedEngine(LocalEngine):
             storage.write(self._path, checkpoint)
         except OutputError as error:
             if not self._warned:
-                warn(f"The checkpoint could not be saved, and the work goes on. {error}", CheckpointWarning)
+                warn(f"The checkpoint could not be saved, and the work goes on. {error}", "not-saved")
             self._warned = True
 
 

@@ -25,7 +25,6 @@ from scipy.linalg import eigvalsh
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray, Marks, Samples, Watch, unwatched
-from unrelu.errors import ImpossibleRowsWarning, SingularCovarianceWarning
 from unrelu.kernels.factor_density import factor_log_densities
 from unrelu.kernels.hidden_cells import cell_residuals, hidden_rows
 from unrelu.passes.engine import available_cores, engine_for, map_in_threads
@@ -103,7 +102,7 @@ class Density:
                 "The model's covariance has no inverse: rows are scored as if every column had noise of its own, of"
                 f" {RIDGE**0.5:g} of its standard deviation, and whatever strays further from the others is flagged."
                 " A fit to rows brings an inverse with it; a model made by hand may be given more noise.",
-                SingularCovarianceWarning,
+                "singular",
             )
 
     @cached_property
@@ -356,7 +355,7 @@ def name_gross(parts: Sequence[Gross], names: Sequence[str] | None) -> None:
             f" {NO_CHANCE:,.0f} standard deviations away in {label_columns(columns, names)}. Log densities and"
             f" what is filled in there are finite, and mean little. Is it the unit, or a slip? Correct such values, or"
             f" mark them as missing with NaN.",
-            ImpossibleRowsWarning,
+            "impossible-rows",
             rows=rows,
         )
 

@@ -21,7 +21,7 @@ from numbers import Integral
 import numpy as np
 
 from unrelu.contracts import FloatArray
-from unrelu.errors import DependentDrawsWarning, InvalidParameterError
+from unrelu.errors import InvalidParameterError
 from unrelu.kernels.hidden_draws import draw_rows
 from unrelu.passes.engine import map_in_threads
 from unrelu.posterior.cells import EVERYTHING, Cells, Filling, Model
@@ -81,7 +81,7 @@ def drawn_parts(
         warn(
             f"{walked:,} of {number * first:,} draws of rows come from a walk, as rows hide too many cells that pull in"
             " different directions for independent ones: draws of one row may resemble each other a little.",
-            DependentDrawsWarning,
+            "dependent-draws",
         )
 
 

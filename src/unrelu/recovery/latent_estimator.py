@@ -15,7 +15,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray
-from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, InvalidParameterError
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators import Columns, FloorEstimator, Table, checked_tolerance
 from unrelu.limits import floor_per_column
 from unrelu.model import RectifiedGaussian
@@ -276,7 +276,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
             warn(
                 f"Two latent vectors explain {which} about equally well: the better one is used, the other is its"
                 " rival.",
-                AmbiguousOptimumWarning,
+                "ambiguous-optimum",
                 rows=numbers,
             )
         return replace(rows, clean=rows.clean + floor)

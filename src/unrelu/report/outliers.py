@@ -10,9 +10,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
-from unrelu.errors import ManyBadCellsWarning
 from unrelu.estimators import FloorImputer, FloorOutlierDetector
-from unrelu.fit.robust_cells.law import left_columns, too_many
+from unrelu.fit.robust_cells.law import too_many
 from unrelu.fit.robust_rows.detection import Verdict
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Table
@@ -33,7 +32,7 @@ from unrelu.report.pictures import (
 )
 from unrelu.report.tables import ROWS_AT_A_TIME, check_names, labels, write_rows
 from unrelu.tables.write import write_columns
-from unrelu.validation import counted, warn
+from unrelu.validation import counted, label_columns, warn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -270,7 +269,12 @@ class Cleaning:
             first += len(off)
         left: BoolArray = too_many(np.sum(n_bad, axis=0), np.sum(there, axis=0))
         if left.any():
-            warn(left_columns(left, self._names), ManyBadCellsWarning)
+            warn(
+                "More than a third of the cells, or of those off their limit, would be bad in"
+                f" {label_columns(left, self._names)}: rather the column is not what the model says than so many cells"
+                " are bad, and all of them are left as they are.",
+                "not-cleaned",
+            )
         self._bad &= ~left
 
     def write(self, path: Path) -> None:

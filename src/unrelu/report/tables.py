@@ -69,12 +69,12 @@ def trust_line(doubts: Sequence[Doubt]) -> str:
 
     >>> trust_line([])
     'Nothing seen in the table speaks against the answer.'
-    >>> trust_line([Doubt("skewed", (0, 3), "", ""), Doubt("few rows", (), "", "")])
+    >>> trust_line([Doubt("skewed", (0, 3), "", ""), Doubt("few-rows", (), "", "")])
     'Doubtful, so that the answer may be wrong: skewed (2 columns), few rows.'
     """
     if not doubts:
         return "Nothing seen in the table speaks against the answer."
-    if [each.kind for each in doubts] == ["left out"]:
+    if [each.kind for each in doubts] == ["left-out"]:
         where = counted(len(doubts[0].columns), "column")
         return f"The answer is that of the rows and cells that belong together: others were left out ({where})."
     told = [f"{each.kind} ({counted(len(each.columns), 'column')})" if each.columns else each.kind for each in doubts]

@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 from tests.references.mixture import mixture_log_density
+from tests.warned import warns
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.contracts import Assumptions, Block, Evidence
-from unrelu.errors import ConstantColumnWarning, DuplicatedRowsWarning, InvalidDataError
+from unrelu.errors import InvalidDataError
 from unrelu.fit.robust_rows.clustering import Trial, fit_mixture, k_means
 from unrelu.fit.robust_rows.table import prior_record, varying_columns
 from unrelu.fit.shrinkage import error_share
@@ -173,7 +174,7 @@ def test_components_of_one_repeated_row_or_of_none_are_not_sound():
     assert not trial.is_sound(nowhere)
 
 
-@pytest.mark.filterwarnings("ignore::unrelu.errors.FewPositivesWarning")
+@pytest.mark.filterwarnings("ignore::unrelu.errors.DataWarning")
 def test_a_component_of_floored_rows_is_sound():
     """Rows without any value above the floor are all alike, and may well be a group."""
     x = np.vstack([draw(200, 7)[0], np.zeros((60, 3))])
@@ -196,7 +197,7 @@ def test_copies_do_not_take_a_component_that_groups_need():
 
 def test_a_spike_that_cannot_be_avoided_is_named():
     x = np.repeat([[1.0, 2.0], [3.0, 1.0]], 25, axis=0)
-    with pytest.warns(DuplicatedRowsWarning, match="rests on one row"):
+    with warns("duplicated-rows", match="rests on one row"):
         fitted = fit(x)
     assert np.isfinite(fitted.report.log_likelihood)
 
@@ -248,7 +249,7 @@ def test_values_that_repeat_far_above_the_floor_are_no_hint_of_a_huge_norm():
 
 def test_a_constant_column_changes_nothing_and_comes_back_as_a_constant():
     x, _ = draw(500, 11)
-    with pytest.warns(ConstantColumnWarning, match="column 3"):
+    with warns("constant-column", match="column 3"):
         fitted = fit(np.c_[x, np.full(500, 2.5)])
     bias, covariance = parameters(fitted, 4)
     np.testing.assert_array_equal(bias[:, 3], 2.5)
@@ -259,7 +260,7 @@ def test_a_constant_column_changes_nothing_and_comes_back_as_a_constant():
     assert off[1] < off[0] - 1000.0  # impossible under every component, but finite
 
 
-@pytest.mark.filterwarnings("ignore::unrelu.errors.FewPositivesWarning")
+@pytest.mark.filterwarnings("ignore::unrelu.errors.DataWarning")
 def test_a_column_that_only_varies_outside_the_sample_is_fitted_to_all_rows():
     x, _ = draw(9000, 12)
     rare = np.zeros(9000)

@@ -32,7 +32,7 @@ from typing import Self
 import numpy as np
 from scipy.linalg import eigvalsh
 
-from unrelu.checks.findings import doubts_of, warn_of
+from unrelu.checks.findings import doubts_of
 from unrelu.checks.misfit import look_at
 from unrelu.contracts import (
     Assembly,
@@ -51,10 +51,8 @@ from unrelu.contracts import (
     unwatched,
 )
 from unrelu.errors import (
-    FewPositivesWarning,
     InvalidDataError,
     InvalidParameterError,
-    NotConvergedWarning,
     UnreluWarning,
 )
 from unrelu.fit.columns import warn_of_constants
@@ -173,7 +171,6 @@ def learn_by_likelihood(
     pairs = stages if start.one_pass is None else start.one_pass
     look = look_at(evidence, assumptions)
     doubts = doubts_of(record, stages.rows, assumptions, pairs.pairs, pairs.assembly, look)
-    warn_of(doubts, names)
     report = LikelihoodReport.of(
         "full_likelihood",
         tally.n_rows,
@@ -491,7 +488,7 @@ def _warn(climbed: Climbed, tally: CellTally, names: Names) -> None:
         warn(
             f"The likelihood was still rising after {climbed.rounds} rounds: the model is near the most likely one, but"
             " not at it. Give methods.FullLikelihood(max_rounds=...) more rounds, or drop columns hardly seen.",
-            NotConvergedWarning,
+            "not-converged",
         )
     share = 1.0 - tally.seen / tally.observed
     seen = tally.seen / tally.weight * tally.effective_rows
@@ -500,7 +497,7 @@ def _warn(climbed: Climbed, tally: CellTally, names: Names) -> None:
             f"At most one cell in a hundred, or fewer than {_FEW}, is within its limits in"
             f" {label_columns(rare, names)}: bias, norm and correlations are barely determined; look at their standard"
             " errors.",
-            FewPositivesWarning,
+            "few-positives",
         )
 
 

@@ -30,7 +30,7 @@ from unrelu.contracts import (
     Watch,
     unwatched,
 )
-from unrelu.errors import DuplicatedRowsWarning, InvalidDataError, UnreluWarning
+from unrelu.errors import InvalidDataError, UnreluWarning
 from unrelu.fit.columns import fit_columns
 from unrelu.fit.robust_rows.growth import SampledRows, candidates
 from unrelu.fit.robust_rows.mixture import (
@@ -104,7 +104,7 @@ def fit_mixture(
             rounds += settled.rounds
     if trial.collapsed(settled.mixture).any():
         what = "A component rests on one row, or on the copies of one: its norms say little."
-        warn(f"{what} Drop these rows if they are an artefact, or take fewer components.", DuplicatedRowsWarning)
+        warn(f"{what} Drop these rows if they are an artefact, or take fewer components.", "duplicated-rows")
     found = settled.mixture.finished()
     order = np.argsort(-found.shares, kind="stable")
     mixture = Mixture(tuple(found.components[k] for k in order), found.shares[order])

@@ -14,7 +14,7 @@ from scipy.special import ndtr
 
 from unrelu.checks.fit_check import FitCheck, Simulations
 from unrelu.contracts import FloatArray, Watch
-from unrelu.errors import SingularCovarianceWarning, UnreluError, UnreluWarning
+from unrelu.errors import UnreluError, UnreluWarning, about
 from unrelu.estimators import FloorOutlierDetector
 from unrelu.fit.nearest import largest_eigenpairs
 from unrelu.model import RectifiedGaussian
@@ -356,7 +356,7 @@ def odd_facts(
 ) -> dict[str, Any]:
     """Rows and cells; ``blocks`` are the rows of the table again, ``how`` a detector's parameters."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SingularCovarianceWarning)
+        warnings.filterwarnings("ignore", about("singular"))
         detector = FloorOutlierDetector.from_model(model, **how).watched_by(watch)
         verdict = detector.judge(table, top=_ROWS)
         rows = score_facts(detector, verdict, ids)
