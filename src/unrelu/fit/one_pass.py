@@ -150,8 +150,7 @@ def fit_pairs(
     a = np.minimum(np.where(constant, 0.0, (rows.bias - rows.floor) / scale), LARGEST_A)
     centre = np.maximum(rows.floor, rows.bias) - record.origin
     o = record.observed
-    sums = [record.count, record.cross, record.masked_sum, record.masked_square]
-    sums = [each.ravel() for each in (sums if o is None else [*sums, o.above, o.total, o.square])]
+    sums = record.flat_sums()
     columns = Columns(a, moments_of_columns(a), rows.influence, record.column_rows)
 
     def solve(start: int) -> list[tuple[int, int]]:

@@ -224,11 +224,9 @@ class PairSums:
         self._add(stack, weighted, sums)
 
     def _as_if_observed(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """What ``observed`` would hold if it had been kept while no value was missing."""
-        square = self.count.shape
-        columns = np.stack([s.diagonal() for s in (*self.powers, self.count[0])])
-        sums = np.broadcast_to(columns[:, :, None], (3, *square[1:])).copy()
-        return np.full(square, self.weight), np.full(square, self.squared_weight), sums
+        sums = self.count[0], *self.powers
+        both, squared_weight, above, total, square = as_if_observed(np, self.weight, self.squared_weight, *sums)
+        return both[None], squared_weight[None], np.stack([total, square, above])
 
 
 class SparseSums(PairSums):
@@ -335,6 +333,14 @@ class CellSums(PairSums):
         for matrix, column in on_diagonal:
             matrix[at, at] = column
         return self
+
+
+def as_if_observed(xp: Any, weight: float, squared_weight: float, count: Any, total: Any, square: Any) -> list[Any]:
+    """What would be kept against O = 1{observed} if it had been kept while no value was missing, of arrays of NumPy or
+    of a device: O'O, its squared weights and (P, T, T*T)'O, from N, A and Q."""
+    ones = xp.ones_like(count)
+    own = (xp.linalg.diagonal(each)[:, None] * ones for each in (count, total, square))
+    return [weight * ones, squared_weight * ones, *own]
 
 
 def dense_rows(block: SparseBlock, rows: slice) -> Block:
