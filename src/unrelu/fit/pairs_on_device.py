@@ -100,10 +100,8 @@ class _Table:
         varying, o = rows.scale > 0.0, record.observed
         scale = np.where(varying, rows.scale, 1.0)
         a = np.minimum(np.where(varying, (rows.bias - rows.floor) / scale, 0.0), kernels.LARGEST_A)
-        sums = [record.count, record.cross, record.masked_sum, record.masked_square]
-        sums += [] if o is None else [o.above, o.total, o.square]
         self._place, self._d = place, record.n_features
-        self._sums = [place.array(each.ravel()) for each in sums]
+        self._sums = [place.array(each) for each in record.flat_sums()]
         self._seen = [] if o is None else [place.array(each.ravel()) for each in (o.count, o.squared_weight)]
         self._units = [place.array(np.maximum(rows.floor, rows.bias) - record.origin), place.array(scale)]
         self._a = place.array(a)

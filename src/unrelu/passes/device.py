@@ -24,7 +24,7 @@ from unrelu.kernels.row_block import LARGEST, power_sums, scanned
 from unrelu.passes.columns import LOOKED_AT, ColumnShapes, ties, window
 from unrelu.passes.engine import LocalEngine, map_in_threads
 from unrelu.passes.pair_moments import ObservedMoments, PairMoments, PairMomentsQuestion
-from unrelu.passes.pair_sums import FIRST_ROWS, rounded_down
+from unrelu.passes.pair_sums import FIRST_ROWS, as_if_observed, rounded_down
 from unrelu.passes.tiles import Screening, least_allowed, seen_above
 
 _WORKING_BYTES = 2**31  # beside the table and sums of pairs
@@ -289,8 +289,9 @@ class DeviceSums:
             weighted = seen if w is None else w * seen
             squared = seen.T @ weighted if w is None else weighted.T @ weighted
             observed = [seen.T @ weighted, squared, *(each.T @ weighted for each in (p, t, square))]
-        first_missing = observed and not self._observed and self._sums
-        before = self._as_if_observed() if first_missing else self._observed
+        before = self._observed
+        if observed and not before and self._sums:
+            before = as_if_observed(xp, self._weight, self._squared_weight, self._sums[0], *self._sums[2:])
         for new, old in ((added, self._sums), (observed, before)):
             for k, sums in enumerate(old):
                 new[k] += sums
@@ -351,14 +352,6 @@ class DeviceSums:
             screening=self._screening or Screening.clean(self._least),
             shapes=self._shapes,
         )
-
-    def _as_if_observed(self) -> list[Any]:
-        """What would have been kept while no value was missing."""
-        xp = self._place.xp
-        count, _, total, square = self._sums
-        ones = xp.ones_like(count)
-        own = (xp.linalg.diagonal(each)[:, None] * ones for each in (count, total, square))
-        return [self._weight * ones, self._squared_weight * ones, *own]
 
     def _screened(self, x: Any, first_row: int) -> tuple[Screening, bool]:
         """What is out of place, and whether a value is missing."""

@@ -60,17 +60,14 @@ def as_stored(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArr
 
 def seen_above(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
     """Values above this are above the level: a level, or a value, computed in another way may be off by rounding."""
-    return as_stored(levels, values) + _roundings(levels, values)
+    stored = np.where(np.isfinite(levels), levels, 0.0).astype(values.dtype)
+    last_digits = _ROUNDINGS * np.abs(np.spacing(stored)).astype(np.float64)
+    return as_stored(levels, values) + np.maximum(last_digits, _NOISE * np.abs(stored))
 
 
 def least_allowed(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
     """Values below this are below the level, for the same reason."""
-    return as_stored(levels, values) - _roundings(levels, values)
-
-
-def _roundings(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
-    stored = np.where(np.isfinite(levels), levels, 0.0).astype(values.dtype)
-    return np.maximum(_ROUNDINGS * np.abs(np.spacing(stored)).astype(np.float64), _NOISE * np.abs(stored))
+    return -seen_above(-levels, values)
 
 
 def marks_of(values: NDArray[np.floating[Any]], beyond: Marks | None, floor: FloatArray) -> tuple[FloatArray, Marks]:
