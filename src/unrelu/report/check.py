@@ -23,7 +23,7 @@ from unrelu.model import RectifiedGaussian
 from unrelu.passes.columns import ColumnShapes
 from unrelu.passes.engine import engine_for
 from unrelu.passes.tiles import SubsampleQuestion, seen_above
-from unrelu.report.model import column_facts, law_facts, likelihood_words, model_tables, strongest_correlations
+from unrelu.report.model import likelihood_words, model_tables
 from unrelu.report.pictures import (
     HIDDEN,
     INK,
@@ -67,10 +67,9 @@ _LEGEND = (
 
 @facts.register
 def _(learner: RectifiedGaussianLearner, likelihood: Facts | None) -> Facts:
-    report, law = learner.report_, learner.distribution_
-    columns = column_facts(law, report.share_floored_by_column, learner.bias_stderr_, learner.row_norms_stderr_)
-    strongest = strongest_correlations(law, learner.correlation_stderr_)
-    return {"report": asdict(report), **law_facts(law, columns, strongest), "likelihood": likelihood}
+    errors = learner.bias_stderr_, learner.row_norms_stderr_, learner.correlation_stderr_
+    law = facts(learner.distribution_, learner.report_.share_floored_by_column, *errors)
+    return {"report": asdict(learner.report_), **law, "likelihood": likelihood}
 
 
 @rows.register
@@ -103,7 +102,7 @@ def _(
         shown.append(doubt_table(report.doubts, names, words))
     if report.stderr_degrees is not None:
         shown.append(f"Standard errors: by a {report.stderr} over {report.stderr_degrees + 1} groups of rows.")
-    shown += model_tables(learner.distribution_, told["columns"], told["strongest_correlations"])
+    shown += model_tables(told)
     return [*shown, f"Log-likelihood: {likelihood_words(likelihood)}." if likelihood else _LATER.format(file)]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, fields, is_dataclass
 from importlib import import_module
@@ -18,7 +18,7 @@ from unrelu.contracts import Doubt, FloatArray
 from unrelu.fit.nearest import largest_eigenpairs
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Table, fact_table
-from unrelu.report.tables import Facts, Rows, doubt_table, facts, labels, rows, shape_words, table_of, with_error
+from unrelu.report.tables import Facts, Rows, doubt_table, facts, labels, rows, table_of, with_error
 from unrelu.validation import counted
 
 if TYPE_CHECKING:
@@ -28,13 +28,16 @@ if TYPE_CHECKING:
 _MOST_COLUMNS = 20  # in a table
 
 
-def column_facts(
+@facts.register
+def _(
     model: RectifiedGaussian,
     share_floored: ArrayLike | None = None,
     bias_stderr: ArrayLike | None = None,
     norm_stderr: ArrayLike | None = None,
-) -> list[Facts]:
-    """Each column: what the model says of the latent y, and how sure it is (None where that is not known)."""
+    correlation_stderr: FloatArray | None = None,
+) -> Facts:
+    """Each column: what the model says of the latent y, and how sure it is (None where that is not known); pairs; and
+    every column's shape and the columns in the user's units, if any is shaped."""
     numbers: dict[str, Any] = {
         "floor": [level if math.isfinite(level) else None for level in model.floor.tolist()],
         "ceiling": [level if math.isfinite(level) else None for level in model.ceiling.tolist()],
@@ -46,17 +49,13 @@ def column_facts(
     }
     d = model.n_features
     lists = {key: [None] * d if known is None else np.asarray(known).tolist() for key, known in numbers.items()}
-    return [{"name": name, **{key: each[j] for key, each in lists.items()}} for j, name in enumerate(labels(model))]
-
-
-def law_facts(model: RectifiedGaussian, columns: Sequence[Facts], strongest: Sequence[Facts]) -> Facts:
-    """For JSON: columns and pairs, and every column's shape and the columns in the user's units, if any is shaped."""
-    facts: Facts = {"columns": columns, "strongest_correlations": strongest}
+    columns = [{"name": name, **{key: each[j] for key, each in lists.items()}} for j, name in enumerate(labels(model))]
+    found = {"columns": columns, "strongest_correlations": strongest_correlations(model, correlation_stderr)}
     if model.shapes is None:
-        return facts
+        return found
     told = ("kind", "exponent", "exponent_stderr", "origin", "unit")
     shapes = [{key: getattr(shape, key) for key in told if hasattr(shape, key)} for shape in model.shapes]
-    return {**facts, "shapes": shapes, "column_summary": model.column_summary()}
+    return {**found, "shapes": shapes, "column_summary": model.column_summary()}
 
 
 def strongest_pairs(r: FloatArray, most: int) -> list[tuple[int, int]]:
@@ -100,11 +99,10 @@ def fit_details(learner: RectifiedGaussianLearner) -> Facts:
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def model_tables(
-    model: RectifiedGaussian, columns: Sequence[Facts], strongest: Sequence[Facts], title: str = ""
-) -> list[Table]:
-    """Columns; their shapes, where they have any, in the units of the user's table, a table a law; correlations."""
-    lines = []
+def model_tables(told: Facts, title: str = "") -> list[Table]:
+    """Of a model's facts: columns; their shapes, where they have any, in the units of the user's table, a table a law;
+    correlations."""
+    columns, lines = told["columns"], []
     for column in columns:
         share = math.nan if column["share_floored"] is None else column["share_floored"]
         bias, norm = (with_error(column[key], column[f"{key}_stderr"]) for key in ("bias", "norm"))
@@ -116,17 +114,17 @@ def model_tables(
     limits = [(">floor", "{limit}")] * (len({line["limit"] for line in lines}) > 1)
     tables = [table_of(lines, ("column", "{name}"), *shares, *moments, *limits, title=title, most=_MOST_COLUMNS)]
     by_law: dict[str, list[Facts]] = {}
-    shaped = [] if model.shapes is None else zip(labels(model), model.shapes, model.column_summary(), strict=True)
-    for name, shape, column in shaped:
-        error = getattr(shape, "exponent_stderr", math.nan)
-        words = shape_words(shape) + (f" ± {error:.1g}" if math.isfinite(error) else "")
-        by_law.setdefault(column["law"], []).append({**column, "name": name, "shape": words})
+    for line, shape, column in zip(lines, told.get("shapes", ()), told.get("column_summary", ()), strict=False):
+        error = shape.get("exponent_stderr", math.nan)
+        words = shape["kind"] + (f" {shape['exponent']:.2f}" if "exponent" in shape else "")
+        words += f" ± {error:.1g}" if math.isfinite(error) else ""
+        by_law.setdefault(column["law"], []).append({**column, "name": line["name"], "shape": words})
     heads = [("column", "{name}"), (">shape", "{shape}"), (">floored", "{share_floored:.1%}"), (">mean", "{mean:.4g}")]
     heads += [(">25 %", "{lower_quartile:.4g}"), (">median", "{median:.4g}"), (">75 %", "{upper_quartile:.4g}")]
     for law, shaped_lines in by_law.items():
         title = f"in the units of the table, {law}:"
         tables.append(table_of(shaped_lines, *heads, title=title, most=_MOST_COLUMNS))
-    if strongest:
+    if strongest := told.get("strongest_correlations"):
         pairs = [{**pair, "r": with_error(pair["correlation"], pair["stderr"])} for pair in strongest]
         tables.append(table_of(pairs, ("strongest correlations", "{first} – {second}"), (">", "{r}")))
     return tables
@@ -177,17 +175,14 @@ def _of_model(model: RectifiedGaussian, written: Words, header: Mapping[str, Any
     details = _dictionary(header.get("details"))
     report = _dictionary(details.get("report"))
     lists = _dictionary(details.get("columns"))
-    known = {key: lists.get(key) for key in ("share_floored", "bias_stderr", "norm_stderr")}
-    columns = column_facts(
-        model, **{key: v for key, v in known.items() if isinstance(v, list) and len(v) == model.n_features}
-    )
+    known: Any = {key: lists.get(key) for key in ("share_floored", "bias_stderr", "norm_stderr")}
+    law = facts(model, **{k: v for k, v in known.items() if isinstance(v, list) and len(v) == model.n_features})
     pairs = details.get("strongest_correlations")
     errors = {
         (pair.get("first"), pair.get("second")): pair.get("stderr")
         for pair in map(_dictionary, pairs if isinstance(pairs, list) else ())
     }
-    strongest = strongest_correlations(model)
-    for pair in strongest:
+    for pair in law["strongest_correlations"]:
         pair["stderr"] = errors.get((pair["first"], pair["second"]))
     shares, likelihood = variance_shares(model), _dictionary(details.get("likelihood"))
     described = {**written, **_described(model, shares)}
@@ -203,7 +198,7 @@ def _of_model(model: RectifiedGaussian, written: Words, header: Mapping[str, Any
     told = {
         "n_features": model.n_features,
         "variance_shares": shares,
-        **law_facts(model, columns, strongest),
+        **law,
         "likelihood": likelihood or None,
         "details": details,
     }
@@ -213,7 +208,7 @@ def _of_model(model: RectifiedGaussian, written: Words, header: Mapping[str, Any
             Doubt(d["kind"], tuple(d["columns"]), d["words"], d["remedy"], tuple(d["values"])) for d in report["doubts"]
         ]:
             shown.append(doubt_table(doubts, labels(model), str))
-    return told, [*shown, *model_tables(model, columns, strongest)]
+    return told, [*shown, *model_tables(law)]
 
 
 def _dictionary(value: Any) -> Facts:
@@ -234,10 +229,10 @@ def _of_mixture(mixture: RectifiedGaussianMixture, written: Words, header: Mappi
     told, shown = _of_anything(mixture, written, header, path)
     told["groups"] = []
     for number, (law, share) in enumerate(zip(mixture.distributions_, mixture.weights_.tolist(), strict=True), start=1):
-        columns = column_facts(law)
-        own = {key: value for key, value in law_facts(law, columns, ()).items() if key != "strongest_correlations"}
+        own = facts(law)
+        del own["strongest_correlations"]
         told["groups"].append({"share": share, **own})
-        shown += model_tables(law, columns, (), f"group {number}: {share:.1%} of the rows")
+        shown += model_tables(own, f"group {number}: {share:.1%} of the rows")
     return told, shown
 
 
@@ -289,9 +284,9 @@ def _of_anything(content: Any, written: Words, _: Mapping[str, Any], __: Path) -
     law = getattr(content, "distribution_", None)
     shown: Rows = [fact_table({**written, **described})]
     if isinstance(law, RectifiedGaussian):
-        columns, strongest = column_facts(law), strongest_correlations(law)
-        told |= law_facts(law, columns, strongest)
-        shown += [fact_table(_described(law, variance_shares(law))), *model_tables(law, columns, strongest)]
+        of_law = facts(law)
+        told |= of_law
+        shown += [fact_table(_described(law, variance_shares(law))), *model_tables(of_law)]
     return told, shown
 
 

@@ -29,9 +29,9 @@ ROWS_AT_A_TIME = 100_000  # of a table that is written line by line
 
 
 @singledispatch
-def facts(result: Any, *about: Any) -> Facts:
+def facts(result: Any, *about: Any, **known: Any) -> Facts:
     """All that a result says, for JSON: by names, numbers as they are."""
-    told: Facts = result.facts(*about)
+    told: Facts = result.facts(*about, **known)
     return told
 
 
