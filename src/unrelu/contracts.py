@@ -278,10 +278,14 @@ class Assumptions:
     @property
     def limits(self) -> dict[str, Any]:
         """Floors and ceilings as a user knows them and reports give them, None where there is none."""
-        mirrored = self.mirrored or (False,) * len(self.floor)
-        both = tuple(zip(self.floor, mirrored, strict=True))
+        both = tuple(zip(self.floor, (self.sign < 0.0).tolist(), strict=True))
         floors = tuple(None if turned or level == -np.inf else level for level, turned in both)
         return {"floor": floors, "ceiling": tuple(-level if turned else None for level, turned in both)}
+
+    @property
+    def sign(self) -> FloatArray:
+        """-1 for columns that are upside down, 1 for the others."""
+        return np.where(self.mirrored or (False,) * len(self.floor), -1.0, 1.0)
 
     @property
     def censoring(self) -> tuple[float, ...]:
@@ -383,7 +387,7 @@ class Census:
 
 @dataclass(frozen=True)
 class Doubt:
-    """Something about a table that the model does not expect: a word for it, the columns, what was seen, what to do.
+    """What a table shows and the model does not expect: a kind of AssumptionWarning, the columns, words, a remedy.
 
     ``values``: one number per column where the words say of what.
     """

@@ -178,7 +178,7 @@ class UnreluWarning(_Explained, UserWarning):
         self.kinds = kinds
 
     def __init_subclass__(cls, **more: Any) -> None:
-        kinds = (f"- ``{kind}``: {said}" for kind, said in KINDS[cls.__name__].items())
+        kinds = (f"- ``{kind}``: {said}" for kind, said in KINDS.get(cls.__name__, {}).items())
         cls.__doc__ = "\n".join([f"{cls.__doc__}\n\nKinds:\n", *kinds])
         super().__init_subclass__(**more)
 
@@ -205,10 +205,10 @@ class CheckpointWarning(UnreluWarning):
 
 
 def about(*kinds: str) -> str:
-    """The messages of nothing but these kinds, as a pattern for a filter of warnings.
+    """The messages of nothing but these kinds, as a pattern: ``warnings.filterwarnings("ignore", about("ties"))``.
 
-    >>> import warnings
-    >>> warnings.filterwarnings("ignore", about("skewed", "ties"))
+    >>> [bool(re.match(about("ties"), text)) for text in ("Counts. [ties]", "Counts. [ties]\\nFew. [few-rows]")]
+    [True, False]
     """
     return rf"(.*\[({'|'.join(kinds)})\]\n?)+\Z"
 

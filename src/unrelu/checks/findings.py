@@ -58,8 +58,8 @@ class _Table:
     """A fit, seen column by column. Numbers are those of the rows looked at, and as the learner saw them: latent, some
     columns upside down. Who is told of them wants the values of the table."""
 
-    def __init__(self, shapes: ColumnShapes, rows: RowParameters, assumptions: Assumptions, sign: FloatArray) -> None:
-        self.shapes, self.rows, self.assumptions, self.sign = shapes, rows, assumptions, sign
+    def __init__(self, shapes: ColumnShapes, rows: RowParameters, assumptions: Assumptions) -> None:
+        self.shapes, self.rows, self.assumptions, self.sign = shapes, rows, assumptions, assumptions.sign
         self.varying = np.asarray(rows.scale > 0.0)
         # Columns that were learned as latent values.
         self.curved = [j for j, shape in enumerate(assumptions.shapes) if shape.kind != "normal"]
@@ -107,12 +107,12 @@ def doubts_of(
     """Everything doubtful about a fit; limits of single cells leave no record, and a record that was kept no rows."""
     d = len(rows.scale)
     kinds = np.array([shape.kind for shape in assumptions.shapes] or ["normal"] * d)
-    sign = np.where(assumptions.mirrored or (False,) * d, -1.0, 1.0)
+    sign = assumptions.sign
     limits: list[Doubt] = []
     tied: list[Doubt] = []
     skewness: Skewness | None = None
     if record is not None and record.shapes is not None:
-        table = _Table(record.shapes, rows, assumptions, sign)
+        table = _Table(record.shapes, rows, assumptions)
         limits, tied = [*_limits(table, look), *_gross(table)], _tied(table)
         skewness = skewness_of(record.shapes, rows)
     explained = np.zeros(d, dtype=np.bool_)

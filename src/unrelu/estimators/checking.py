@@ -110,10 +110,10 @@ def _checked(fitting: Any, rows: SampledRows, simulations: Simulations, watch: W
         if not quick or isinstance(fitting.shape, list):
             law: RectifiedGaussian = _of_columns(fitting, at).fit(values).distribution_
             return law
-        floor, mirrored = (tuple(np.asarray(each)[at].tolist()) for each in (given.floor, rows.sign < 0.0))
+        floor, mirrored = (tuple(np.asarray(each)[at].tolist()) for each in (given.floor, given.sign < 0.0))
         rank = min(int(fitting.n_components), len(at)) if isinstance(fitting.n_components, Integral) else None
         own = replace(given, floor=floor, mirrored=mirrored, n_components=rank)
-        record = PairMomentsQuestion.under(own, shapes=False)(Block(values * rows.sign[at]))
+        record = PairMomentsQuestion.under(own, shapes=False)(Block(values * given.sign[at]))
         return learn_record(record, own).distribution.reflected(np.array(mirrored))
 
     return check_fit(rows, fit, simulations, watch)

@@ -124,7 +124,7 @@ class Screening:
             )
         if not self.below_count.any():
             return
-        mirrored = np.array(assumptions.mirrored or (False,) * len(self.below_count))
+        mirrored = assumptions.sign < 0.0
         self._check_limit(np.where(mirrored, 0, self.below_count), assumptions, feature_names, -1.0)
         self._check_limit(np.where(mirrored, self.below_count, 0), assumptions, feature_names, 1.0)
 

@@ -110,7 +110,7 @@ def trust_line(doubts: Sequence[Doubt]) -> str:
     >>> trust_line([])
     'Nothing seen in the table speaks against the answer.'
     >>> trust_line([Doubt("skewed", (0, 3), "", ""), Doubt("few-rows", (), "", "")])
-    'Doubtful, so that the answer may be wrong: skewed (2 columns), few rows.'
+    'Doubtful, so that the answer may be wrong: skewed (2 columns), few-rows.'
     """
     if not doubts:
         return "Nothing seen in the table speaks against the answer."
