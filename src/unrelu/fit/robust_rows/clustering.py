@@ -26,6 +26,7 @@ from unrelu.contracts import (
     Evidence,
     FloatArray,
     MixtureReport,
+    PairCorrelations,
     Step,
     Watch,
     unwatched,
@@ -35,6 +36,7 @@ from unrelu.fit.columns import fit_columns
 from unrelu.fit.robust_rows.growth import SampledRows, candidates
 from unrelu.fit.robust_rows.mixture import (
     ColumnIndex,
+    Component,
     GaussianComponent,
     Mixture,
     MixtureMoments,
@@ -45,6 +47,7 @@ from unrelu.fit.robust_rows.mixture import (
     settle,
 )
 from unrelu.fit.robust_rows.table import prior_record, standardized, varying_columns
+from unrelu.fit.shrinkage import scoring_correlation
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import one_blas_thread
 from unrelu.passes.pair_moments import PairMomentsQuestion
@@ -75,8 +78,9 @@ def fit_mixture(
     seed: int,
     most_rounds: int = 300,
     watch: Watch = unwatched,
-) -> FittedMixture:
-    """The mixture of ``n_components`` rectified Gaussians of highest likelihood, as far as the starts lead there.
+) -> tuple[FittedMixture, tuple[RectifiedGaussian, ...]]:
+    """The mixture of ``n_components`` rectified Gaussians of highest likelihood, as far as the starts lead there, and
+    its components as models of all columns.
 
     ``n_init``: starts from random seeds, beside the one by growth. ``most_rounds``: passes of EM over all rows. Weights
     of rows should have a mean of 1 or more, the prior being worth a row of weight 1; a row of weight 0 holds only NaN.
@@ -119,7 +123,21 @@ def fit_mixture(
         log_likelihood=final.log_likelihood,
         **assumptions.limits,
     )
-    return FittedMixture(mixture, columns, shared, report)
+    by = tuple(
+        _for_scores(part, share * final.weight) for part, share in zip(mixture.components, mixture.shares, strict=True)
+    )
+    fitted = FittedMixture(Mixture(by, mixture.shares), columns, shared, report)
+    names = evidence.feature_names
+    models = [fitted.model_of(*each, assumptions.floor, names) for each in zip(mixture.components, by, strict=True)]
+    return fitted, tuple(models)
+
+
+def _for_scores(component: Component, n_rows: float) -> GaussianComponent:
+    """A component with the correlations that rows are scored by, shrunken as those of the full likelihood are: here too
+    all correlations were learned together, so that their errors fit together."""
+    assert isinstance(component, GaussianComponent), "clusters are"
+    r, n = component.correlation, max(n_rows, 1.0)
+    return replace(component, correlation=scoring_correlation(PairCorrelations(r, (1.0 - r * r) / np.sqrt(n)), r, n)[0])
 
 
 # --- what comes out ------------------------------------------------------------------------------
@@ -150,7 +168,8 @@ class SharedColumns:
 
 @dataclass(frozen=True, eq=False)
 class FittedMixture:
-    """Gaussians by falling share, over ``columns``, the fits of the other columns, and the report."""
+    """Gaussians by falling share, as rows are scored by them, over ``columns``, the fits of the other columns, and the
+    report."""
 
     mixture: Mixture
     columns: Annotated[ColumnIndex, "ints c"]
@@ -176,18 +195,28 @@ class FittedMixture:
         density = self.mixture.posterior(selected(values, self.columns), converged=True)[1]
         return np.asarray(density + self.shared.log_density(values))
 
-    def distributions(self, floor: tuple[float, ...], names: tuple[str, ...] | None) -> tuple[RectifiedGaussian, ...]:
-        """The components as models of all columns."""
-        models = []
-        for component in self.mixture.components:
-            assert isinstance(component, GaussianComponent), "clusters are"
-            bias, covariance = np.empty(len(floor)), np.zeros((len(floor), len(floor)))
-            bias[self.columns], bias[self.shared.columns] = component.bias, self.shared.bias
+    def model_of(
+        self,
+        component: Component,
+        by: GaussianComponent,
+        floor: tuple[float, ...],
+        names: tuple[str, ...] | None,
+    ) -> RectifiedGaussian:
+        """A component as a model of all columns; ``by``: the one that rows are scored by."""
+        assert isinstance(component, GaussianComponent), "clusters are"
+
+        def of_all(correlation: FloatArray) -> FloatArray:
+            covariance = np.zeros((len(floor), len(floor)))
             scales = np.outer(component.scale, component.scale)
-            covariance[np.ix_(self.columns, self.columns)] = scales * component.correlation
+            covariance[np.ix_(self.columns, self.columns)] = scales * correlation
             covariance[self.shared.columns, self.shared.columns] = self.shared.scale**2
-            models.append(RectifiedGaussian(bias, covariance, floor, names))
-        return tuple(models)
+            return covariance
+
+        bias = np.empty(len(floor))
+        bias[self.columns], bias[self.shared.columns] = component.bias, self.shared.bias
+        same = by.correlation is component.correlation
+        scoring = None if same else of_all(by.correlation)
+        return RectifiedGaussian(bias, of_all(component.correlation), floor, names, scoring_covariance=scoring)
 
 
 def _likelihood(mixture: Mixture, columns: ColumnIndex, shared: SharedColumns, block: Block) -> MixtureMoments:
