@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Self
 
 import numpy as np
-from scipy.stats import norm
 
 from unrelu.contracts import (
     Assumptions,
@@ -53,6 +52,7 @@ from unrelu.passes.engine import one_blas_thread
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.passes.tiles import Subsample, SubsampleQuestion
 from unrelu.posterior.cells import Values
+from unrelu.posterior.density import Density
 from unrelu.validation import warn
 
 STARTS = "Comparing starts"
@@ -67,7 +67,6 @@ _FAR = 10.0  # spreads, beyond which a seed is no farther: lest seeds are outlie
 _ONE_ROW = 0.9  # of a component's weight on the copies of one row: it has collapsed
 _EMPTY = 1.0  # rows
 _CONVERGED_ROUNDS = 2
-_SAME, _IMPOSSIBLE = 1e-6, -1e4  # relative distance from a constant that is none, and log density beyond it
 
 
 def fit_mixture(
@@ -152,18 +151,13 @@ class SharedColumns:
     scale: Annotated[FloatArray, "floats s"]
     floor: Annotated[FloatArray, "unbounded floats s"]
 
+    @cached_property
+    def _density(self) -> Density:
+        return Density(self.bias, self.scale, np.eye(len(self.bias)), self.floor)
+
     def log_density(self, values: Values) -> FloatArray:
-        """Per row. A constant (scale 0) has a probability, no density."""
-        total = np.zeros(len(values))
-        for j, bias, scale, floor in zip(self.columns, self.bias, self.scale, self.floor, strict=True):
-            x = values[:, j].astype(np.float64)
-            if scale == 0.0:  # a constant above the floor: one at the floor is an error
-                total += np.where(np.abs(x - bias) > _SAME * np.abs(bias), _IMPOSSIBLE, 0.0)
-                continue
-            seen = values[:, j] > floor.astype(values.dtype)
-            density = np.where(seen, norm.logpdf(x, bias, scale), norm.logcdf(floor, bias, scale))
-            total += np.where(np.isnan(x), 0.0, density)
-        return total
+        """Per row."""
+        return self._density.log_density(values[:, self.columns]) if len(self.columns) else np.zeros(len(values))
 
 
 @dataclass(frozen=True, eq=False)
