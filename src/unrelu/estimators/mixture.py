@@ -132,8 +132,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
                 " add rows."
             )
         assumptions, counts = self._assumptions(), (self.n_components, self.n_init, self._seed(), self.max_iter)
-        fitted = fit_mixture(self._evidence(samples), assumptions, *counts, self._watch)
-        laws = fitted.distributions(assumptions.floor, samples.feature_names)
+        fitted, laws = fit_mixture(self._evidence(samples), assumptions, *counts, self._watch)
         self.distributions_ = tuple(self._in_user_units(law) for law in laws)
         self._fitted = fitted
         self._solve("report_")

@@ -19,7 +19,7 @@ from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.estimators.fitted import every_learned
 from unrelu.fit.robust_cells.law import CellLaw, bad_probability
-from unrelu.fit.robust_rows.detection import OutlierScores, Verdict, judge_rows, score_threshold, strangeness
+from unrelu.fit.robust_rows.detection import OutlierScores, Verdict, judge_rows, score_threshold
 from unrelu.methods import Method, expects_outliers, method_named
 from unrelu.model import RectifiedGaussian
 from unrelu.posterior.density import scored_rows
@@ -236,7 +236,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         >>> bool(unrelu.FloorOutlierDetector().fit(X).p_values(X[:1])[0] < 1e-6)
         True
         """
-        return self._fitted().p_value(self.score_samples(X))
+        return self._fitted().tail.p_value(self.score_samples(X))
 
     def cell_residuals(self, X: Table) -> FloatArray:
         """Per cell, its signed distance from what the row's other cells predict, in standard deviations.
@@ -244,7 +244,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         For a floored cell, the distance of the floor: -5 says that so low a value was as unlikely as 5 standard
         deviations, a positive number that it was to be expected. NaN where missing or in a constant column.
         """
-        return self._asked(X, self._fitted().residuals) * self._columns.sign
+        return self._asked(X, self._fitted().scores.cell_residuals) * self._columns.sign
 
     def strangeness(self, X: Table) -> FloatArray:
         """The same as far as cells are strange: 0 where a floored cell was to be expected, infinite off a constant.
@@ -255,8 +255,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         array([[ 0. ,  0.3],
                [-3.7,  4.8]])
         """
-        scores = self._fitted()
-        return self._asked(X, lambda values: strangeness(scores, values)) * self._columns.sign
+        return self._asked(X, self._fitted().scores.strangeness) * self._columns.sign
 
     def cell_probabilities(self, X: Table) -> FloatArray:
         """Per cell, the probability of being bad; NaN where missing.

@@ -105,7 +105,7 @@ def _draw(
         part, into = cells.of_rows(rows), out[:, rows]
         x, beyond, bias, scale = density.part(part.latent, part.beyond)
         found = np.empty((len(x), len(out), x.shape[1]))
-        given = (bias, scale, density.inverse[0], rounding)
+        given = (bias, scale, density.precision, rounding)
         walked: int = draw_rows(x, beyond, *given, seed, first + rows.start, found)
         for j, at, cut in filling.groups(model, part):
             f = None if model.shapes is None else finite(model.shapes[j].from_latent)

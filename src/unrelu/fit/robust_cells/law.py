@@ -290,7 +290,7 @@ def bad_probability(law: CellLaw, scores: Density, values: Values) -> FloatArray
     A cell off the constant of a column that never varies is bad for certain.
     """
     bad = 1.0 - law.judge(values, converged=True).genuine
-    bad[np.isinf(scores.strange(values, np.zeros(values.shape)))] = 1.0
+    bad[scores.off_constants(values)] = 1.0
     return np.where(np.isnan(values), np.nan, bad)
 
 
