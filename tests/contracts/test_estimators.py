@@ -364,8 +364,8 @@ class WithoutFloor(unrelu.RectifiedGaussianLearner):
 
 
 class DeafToFloor(unrelu.RectifiedGaussianLearner):
-    def _assumed(self, columns):
-        return Assumptions((0.0,) * len(columns.floor))
+    def _assumptions(self, columns=None):
+        return Assumptions((0.0,) * self.n_features_in_)
 
 
 class DeafToShape(unrelu.RectifiedGaussianLearner):

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from unrelu.contracts import BoolArray, FloatArray, Step
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
+from unrelu.estimators.fitted import OF_THE_MODEL
 from unrelu.estimators.learner import HoldsLearner
 from unrelu.fit.one_pass import Learned
 from unrelu.methods import Method
@@ -68,7 +69,6 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
     (True, True)
     """
 
-    _takes_cells = True
     _model: RectifiedGaussian | None = None  # the one that it was made from, where it has learned from no rows
 
     def __init__(
@@ -148,12 +148,10 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
         return super()._result()
 
     def _solve(self, name: str) -> None:
-        if self._model is None:
-            super()._solve(name)
-        elif name in self._of_the_model:
+        if self._model is not None and name in OF_THE_MODEL:
             self._publish(self._model, None)
         else:
-            self._result()  # which says why there is none
+            super()._solve(name)
 
     # --- filling in -------------------------------------------------------------------------------
 

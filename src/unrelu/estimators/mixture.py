@@ -89,8 +89,6 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
     array([0, 1])
     """
 
-    _has_ceilings = True
-    _tests_shapes = False  # two groups are no normal column, and free shapes would make them one
     _derived = ("report_", "weights_", "means_", "covariances_", "converged_", "n_iter_", "lower_bound_")
     distributions_: tuple[RectifiedGaussian, ...]
     _fitted: FittedMixture | None = None
@@ -128,6 +126,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         for name in ("n_components", "n_init", "max_iter"):
             check_count(name, getattr(self, name))
         samples = self._weighted_rows(X, sample_weight)
+        self._learn_columns(samples, tested=False)  # groups are no normal column, and free shapes would make them one
         if samples.n_rows is not None and self.n_components > samples.n_rows:
             raise InvalidParameterError(
                 f"n_components={self.n_components} is more than the {samples.n_rows:,} rows (n_samples): lower it or"
@@ -158,9 +157,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         mean = weights.sum() / max(np.count_nonzero(weights), 1)
         weights = weights / mean if 0.0 < mean < 1.0 else weights
         shown = without_absent(all_values(rows), weights)
-        samples = ArraySamples(shown, weights, rows.feature_names, max(len(shown), 1), rows.limits)
-        self._learn_columns(samples)
-        return samples
+        return ArraySamples(shown, weights, rows.feature_names, max(len(shown), 1), rows.limits)
 
     def fit_predict(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Labels:
         """Learn the groups, and say to which of them each row most likely belongs."""
@@ -174,7 +171,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
 
     def predict_proba(self, X: Table) -> FloatArray:
         """Probability of each group, n x n_components."""
-        return self._asked(X, self._result().probabilities)
+        return self._of_rows(X, self._result().probabilities)
 
     def score_samples(self, X: Table) -> FloatArray:
         """Log density of each row: density of the values above the floor, probability of the others to be at it.

@@ -52,7 +52,7 @@ from unrelu.passes.pair_moments import (
     PairMomentsQuestion,
     whole_of,
 )
-from unrelu.tables.groups import split_groups
+from unrelu.tables.groups import LabelledRows, split_groups
 from unrelu.tables.prepared import prepared
 from unrelu.validation import warn
 
@@ -188,6 +188,7 @@ class RectifiedGaussianNetwork(HoldsLearner):
             self._network = self._learned_network(record)
         except BaseException:
             self._learner = None
+            self._forget()
             raise
         self._hold(learner)._solve("network_")
         return self
@@ -271,7 +272,7 @@ class RectifiedGaussianNetwork(HoldsLearner):
             return None
         kept = np.where(kept < _NO_WEIGHT, 0.0, kept)
         weights = kept if sample_weight is None else kept * np.asarray(sample_weight, dtype=np.float64)
-        rows = prepared(self._table(X, weights, reset=False, labels=labels, long=True), self._columns)
+        rows = prepared(LabelledRows(self._table(X, weights, reset=False), labels, long=True), self._columns)
         question = GroupedMomentsQuestion(PairMomentsQuestion.under(self._assumptions()))
         return engine_for(rows, self._watch, "Reading kept rows").collect(rows, question)
 
@@ -335,7 +336,6 @@ class RectifiedGaussianNetwork(HoldsLearner):
 
     def _solve(self, name: str) -> None:
         if name not in _OF_THE_NETWORK:
-            self._result()
             super()._solve(name)
             return
         network = self._net()
