@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -31,14 +30,11 @@ from unrelu.estimators.prepare import (
     with_weights,
 )
 from unrelu.limits import refuse_none
-from unrelu.methods import Method, expects_outliers
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import learned_html
 from unrelu.passes.device import Place
-from unrelu.passes.engine import SampleEvidence, engine_for
 from unrelu.passes.rows import Rows
 from unrelu.posterior.density import SMALLEST_LOG_DENSITY, scored_rows
-from unrelu.shapes import shape_requests
 from unrelu.tables.prepared import Columns, prepared
 from unrelu.validation import require_reachable, seed_from
 
@@ -210,33 +206,7 @@ class FloorEstimator(BaseEstimator):
         names = vars(self).get("feature_names_in_")
         return None if names is None else tuple(names.tolist())
 
-    # --- latent values and the user's units ---------------------------------------------------------
-
-    def _evidence(self, samples: Samples) -> SampleEvidence:
-        """What methods may ask of rows of the columns learned; they were screened before."""
-        rows = prepared(samples, self._columns, screened=True)
-        return SampleEvidence(rows, engine_for(rows, self._watch))
-
-    def _learn_latent(self, method: Method, samples: Samples, evidence: SampleEvidence, seed: int) -> Any:
-        """What a method learns of rows; where it leaves out rows or cells, by the shapes that the others have."""
-        requests: list[Any] = []
-        if expects_outliers(method):
-            requests = shape_requests(self._wanted_shape(), samples.n_features, self._columns.names)
-        if not any(isinstance(each, str) and each in ("power", "free", "auto") for each in requests):
-            return method.learn(evidence, self._assumptions(), seed, self._watch)
-        from unrelu.estimators.reshaping import Reshaping
-
-        reshaping = Reshaping(method, self._wanted_shape(), self._assumptions, seed, self._watch)
-        learned, self._columns = reshaping.learned(samples, self._columns)
-        return learned
-
-    def _in_user_units(self, law: RectifiedGaussian) -> RectifiedGaussian:
-        """A law that was learned of latent values, some of them upside down, as the user knows it."""
-        columns, upright = self._columns, law.reflected(self._columns.mirrored)
-        return upright if columns.shapes is None else upright.shaped(columns.shapes, columns.floor, columns.ceiling)
-
-    def _report_in_user_units(self, report: Any) -> Any:
-        return report if self._columns.shapes is None else replace(report, **self._columns.plain.limits)
+    # --- numbers of rows ----------------------------------------------------------------------------
 
     def _of_rows(self, X: Any, score: Callable[..., FloatArray]) -> FloatArray:
         """Numbers of every row, from those of latent rows."""

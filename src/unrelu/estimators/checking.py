@@ -24,9 +24,9 @@ from unrelu.checks.fit_check import Rows as SampledRows
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Step, Watch, unwatched
 from unrelu.errors import HeavyTailsWarning, InvalidDataError, ManyBadCellsWarning, UnreluError
 from unrelu.estimators.base import Table, columns_of
+from unrelu.estimators.fits import noting_warnings
 from unrelu.estimators.mixture import RectifiedGaussianMixture
 from unrelu.estimators.prepare import check_cell_limits, read
-from unrelu.estimators.reshaping import noting_warnings
 from unrelu.fit.one_pass import learn_record
 from unrelu.methods import Auto, FullLikelihood, OnePass, Robust, RobustCells, method_named
 from unrelu.model import RectifiedGaussian

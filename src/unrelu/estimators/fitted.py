@@ -15,6 +15,7 @@ from unrelu import registry
 from unrelu.contracts import Assumptions, FloatArray, LearningReport, Marks, Samples
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, ScoresByDensity, Table
+from unrelu.estimators.fits import Fit
 from unrelu.estimators.prepare import check_cell_limits, with_cell_limits
 from unrelu.fit.jackknife import intervals
 from unrelu.fit.one_pass import Learned
@@ -22,6 +23,7 @@ from unrelu.limits import is_by_cell
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.tiles import marks_of
 from unrelu.posterior.density import Density
+from unrelu.shapes import Shapes
 from unrelu.tables.prepared import prepared
 from unrelu.validation import RandomState
 
@@ -56,6 +58,17 @@ class FittedModel(ScoresByDensity, FloorEstimator):
     _takes_sparse = True
     floor: Any
     ceiling: Any
+    distribution_: RectifiedGaussian
+    shapes_: Shapes | None
+    report_: LearningReport
+    bias_: Any  # arrays, of the device that the rows were on where scikit-learn is told so
+    covariance_: Any
+    row_norms_: Any
+    bias_stderr_: Any
+    row_norms_stderr_: Any
+    correlation_stderr_: Any
+    row_weights_: FloatArray
+    cell_weights_: NDArray[np.float32]
     _derived: ClassVar[tuple[str, ...]] = (*OF_THE_MODEL, *_OF_THE_FIT)  # from what files hold
 
     @abstractmethod
@@ -72,21 +85,22 @@ class FittedModel(ScoresByDensity, FloorEstimator):
 
     # --- attributes -------------------------------------------------------------------------------
 
-    def _publish(self, model: RectifiedGaussian, learned: Learned | None) -> None:
+    def _publish(self, model: RectifiedGaussian, fit: Fit | None = None) -> None:
         """Set the attributes that speak of a model in the user's units, and of its fit, if there was one."""
         self._forget()
         self.distribution_, self.shapes_ = model, self._columns.shapes
-        self.floor_, self.ceiling_, handed = model.floor, model.ceiling, self._handed_out
-        self.bias_, self.covariance_, self.row_norms_ = map(handed, (model.bias, model.covariance, model.row_norms))
-        if learned is None:
-            return
-        self.report_: LearningReport = self._report_in_user_units(learned.report)
-        self.bias_stderr_, self.row_norms_stderr_ = handed(learned.rows.bias_stderr), handed(learned.rows.scale_stderr)
-        self.correlation_stderr_ = handed(learned.pairs.stderr)
-        if (row_weights := getattr(learned, "row_weights", None)) is not None:
-            self.row_weights_: FloatArray = row_weights
-        if (cell_weights := getattr(learned, "cell_weights", None)) is not None:
-            self.cell_weights_: NDArray[np.float32] = cell_weights
+        self.floor_, self.ceiling_ = model.floor, model.ceiling
+        arrays: dict[str, Any] = {"bias_": model.bias, "covariance_": model.covariance, "row_norms_": model.row_norms}
+        if fit is not None:
+            learned, self.report_ = fit.learned, fit.report
+            arrays["bias_stderr_"], arrays["row_norms_stderr_"] = learned.rows.bias_stderr, learned.rows.scale_stderr
+            arrays["correlation_stderr_"] = learned.pairs.stderr
+            if (row_weights := getattr(learned, "row_weights", None)) is not None:
+                self.row_weights_ = row_weights
+            if (cell_weights := getattr(learned, "cell_weights", None)) is not None:
+                self.cell_weights_ = cell_weights
+        for name, array in arrays.items():
+            setattr(self, name, array if self._answers_on is None else self._answers_on.array(array))
 
     def _handed_out(self, array: FloatArray) -> Any:
         return array if self._answers_on is None else self._answers_on.array(array)
@@ -105,7 +119,8 @@ class FittedModel(ScoresByDensity, FloorEstimator):
         """Publish what was learned, if that has not been done; a name that there will not be is an AttributeError."""
         learned = self._result()
         if "distribution_" not in vars(self):
-            self._publish(self._in_user_units(learned.distribution), learned)
+            fit = Fit(self._columns, learned)
+            self._publish(fit.distribution, fit)
         if name == "row_weights_" and name not in vars(self):
             raise AttributeError(
                 f"Only method='robust' and 'robust_cells' give row_weights_, not {learned.report.method!r}."

@@ -18,14 +18,14 @@ from unrelu.checks.findings import warn_of
 from unrelu.contracts import Assumptions, Doubt, FloatArray, Samples
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
+from unrelu.estimators.fits import Fit, Learning, evidence_of, noting_warnings, warn_again
 from unrelu.estimators.fitted import FittedModel, every_learned
-from unrelu.estimators.reshaping import noting_warnings, warn_again
 from unrelu.estimators.second_look import better_fit, continued
 from unrelu.fit.jackknife import jackknifed
 from unrelu.fit.one_pass import Learned
 from unrelu.kernels import tells_of_compiling
 from unrelu.limits import is_by_cell, limits_of
-from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, is_of_papers, method_named
+from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, method_named
 from unrelu.passes.engine import RecordedEvidence, SampleEvidence, engine_for
 from unrelu.passes.pair_moments import (
     GroupedMoments,
@@ -180,13 +180,16 @@ class RectifiedGaussianLearner(FittedModel):
         """
         self._forget()
         self._learned = self._record = self._to_add_to = None
+        # The rows, and what their columns are like.
         method, because, X = method_named(self.method), "", held(X)
         heeds_cells = bool(getattr(method, "takes_cell_limits", False))
         samples = self._rows_to_learn(X, sample_weight, groups, reset=True, by_cell=heeds_cells)
         self._learn_columns(samples, cells=True, outliers="unknown" if expects_outliers(method) else "none")
         self._given_limits = self._limits_now()
-        evidence, assumptions, by_groups = self._evidence(samples), self._assumptions(), self._wants_groups()
-        without_options = isinstance(method, Auto) and isinstance(self.shape, str) and self.shape == "auto"
+        evidence, assumptions = evidence_of(samples, self._columns, self._watch), self._assumptions()
+        # The method that "auto" is for them.
+        by_groups, auto_shape = self._wants_groups(), isinstance(self.shape, str) and self.shape == "auto"
+        without_options = isinstance(method, Auto) and auto_shape and not by_groups
         if isinstance(method, Auto):
             by_likelihood = bool(samples.limits_by_cell) or assumptions.auto_components
             if self._by_groups:
@@ -195,19 +198,21 @@ class RectifiedGaussianLearner(FittedModel):
                 method, because = OnePass(), "records of groups of rows, which a jackknife keeps, are of one pass"
             else:
                 method, because = method.choose(samples, evidence, assumptions)
-        if not without_options or by_groups:
-            self._learn_rows(method, because, samples, evidence, assumptions)
-        else:
+        # The model; without options, a better one where something about it is doubtful.
+        if without_options:
             with noting_warnings() as noted:
-                self._learn_rows(method, because, samples, evidence, assumptions)
-            self._look_again(X, sample_weight, evidence, assumptions, noted)
-        learned = self._result()
-        self._publish(self._in_user_units(learned.distribution), learned)
+                learned = self._learn_rows(method, because, samples, evidence, assumptions)
+            learned = self._look_again(learned, X, sample_weight, evidence, assumptions, noted)
+        else:
+            learned = self._learn_rows(method, because, samples, evidence, assumptions)
+        # In the user's units.
+        fit = Fit(self._columns, learned)
+        self._publish(fit.distribution, fit)
         return self
 
     def _learn_rows(
         self, method: Method, because: str, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions
-    ) -> None:
+    ) -> Learned:
         """Learn by a method that is known by now, and keep a record that rows can be added to, where there is one."""
         learned: Any
         if self._wants_groups() and isinstance(method, FullLikelihood):
@@ -216,7 +221,9 @@ class RectifiedGaussianLearner(FittedModel):
             record = evidence.collect(GroupedMomentsQuestion(self._question(assumptions)))
             learned, self._record = self._solved(record, assumptions), record
         else:
-            learned = self._learn_latent(method, samples, evidence, self._seed())
+            learning = Learning(method, self._wanted_shape(), self._assumptions, self._seed(), self._watch)
+            fit = learning.fit(samples, self._columns, evidence)
+            self._columns, learned = fit.columns, fit.learned
             if (question := method.question(assumptions)) is not None:
                 self._record = evidence.collect(question)
             elif isinstance(method_named(self.method), Auto) and not samples.limits_by_cell:
@@ -225,27 +232,35 @@ class RectifiedGaussianLearner(FittedModel):
         if self._columns.shapes is not None and hasattr(learned.report, "log_likelihood"):  # of latent values
             slopes = prepared(samples, self._columns, screened=True).total_log_slope()
             said["log_likelihood"] = learned.report.log_likelihood + slopes
-        self._learned = replace(learned, report=replace(learned.report, **said)) if said else learned
+        known: Learned = replace(learned, report=replace(learned.report, **said)) if said else learned
+        self._learned = known
+        return known
 
     def _look_again(
-        self, X: Any, sample_weight: Any, evidence: SampleEvidence, assumptions: Assumptions, noted: list[Any]
-    ) -> None:
-        """Do what the doubts about a fit without options ask for; what was noted of it is told if it is kept."""
-        first = self._result().report
-        better = better_fit(self, first, X, sample_weight, evidence, assumptions, self._watch)
+        self,
+        learned: Learned,
+        X: Any,
+        sample_weight: Any,
+        evidence: SampleEvidence,
+        assumptions: Assumptions,
+        noted: list[Any],
+    ) -> Learned:
+        """Do what the doubts about a fit without options ask for; warnings of one that is not kept are not given."""
+        better = better_fit(self, learned.report, X, sample_weight, evidence, assumptions, self._watch)
         doubts: tuple[Doubt, ...] = ()
-        because = first.chosen_because
+        because = learned.report.chosen_because
         if better is None:
             warn_again(noted)
         else:
             other, doubts, because = better
-            self._learned, self._record, self._to_add_to = other._learned, other._record, None
+            learned, self._record, self._to_add_to = other._learned, other._record, None
             self._columns = other._columns
-        learned = self._result()
         hidden = continued(learned.report, self._columns.shapes)
         warn_of((*doubts, *hidden), self._columns.names)
         doubts = (*hidden, *doubts, *learned.report.doubts)
-        self._learned = replace(learned, report=replace(learned.report, chosen_because=because, doubts=doubts))
+        learned = replace(learned, report=replace(learned.report, chosen_because=because, doubts=doubts))
+        self._learned = learned
+        return learned
 
     def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Add the rows of X to those seen before. The model is solved when an attribute is next asked for.
@@ -326,7 +341,7 @@ class RectifiedGaussianLearner(FittedModel):
             raise InvalidParameterError(_FLOOR_CHANGED)
 
     def _wanted_shape(self) -> Any:
-        normal = is_of_papers(self.method) or self.nonnegative_bias
+        normal = getattr(method_named(self.method), "of_papers", False) or self.nonnegative_bias
         return "normal" if normal and isinstance(self.shape, str) and self.shape == "auto" else self.shape
 
     def _wants_groups(self) -> bool:
@@ -400,7 +415,7 @@ class RectifiedGaussianLearner(FittedModel):
         """Have the report tell these doubts and no others."""
         learned = self._result()
         self._learned = replace(learned, report=replace(learned.report, doubts=doubts))
-        self.report_ = self._report_in_user_units(self._learned.report)
+        self.report_ = Fit(self._columns, self._learned).report
 
     def keeping_groups(self) -> Self:
         """Keep records by groups of rows, whatever ``stderr`` is: for networks, which ask subsets of the rows."""
@@ -497,23 +512,18 @@ class HoldsLearner(FittedModel):
     def stored(cls) -> dict[str, Any]:
         return {**super().stored(), "_learner": RectifiedGaussianLearner | None}
 
-    def _new_learner(self) -> RectifiedGaussianLearner:
-        """A learner with the parameters of this estimator."""
-        return RectifiedGaussianLearner(**self._of_the_learner()).watched_by(self._watch)
-
-    def _of_the_learner(self) -> dict[str, Any]:
-        """Those of the parameters that a learner has."""
+    def _own_learner(self, before: RectifiedGaussianLearner | None = None) -> RectifiedGaussianLearner:
+        """A new learner, or the one before, with the parameters of this estimator."""
         its = signature(RectifiedGaussianLearner).parameters
-        return {name: value for name, value in self.get_params(deep=False).items() if name in its}
+        own = {name: value for name, value in self.get_params(deep=False).items() if name in its}
+        learner = RectifiedGaussianLearner(**own) if before is None else before.set_params(**own)
+        return learner.watched_by(self._watch)
 
     def _going_on(self, X: Any) -> RectifiedGaussianLearner:
         """The learner that more rows are added to; their columns must be those of the rows before."""
-        if self._learner is None:
-            return self._new_learner()
-        if not isinstance(as_rows(X), Rows):
+        if self._learner is not None and not isinstance(as_rows(X), Rows):
             validate_data(self, X, reset=False, skip_check_array=True)  # in this estimator's name
-        self._learner.set_params(**self._of_the_learner())
-        return self._learner.watched_by(self._watch)
+        return self._own_learner(self._learner)
 
     def _hold(self, learner: RectifiedGaussianLearner) -> Self:
         """Take over what a learner knows."""
@@ -523,8 +533,8 @@ class HoldsLearner(FittedModel):
         if learner._columns.names is not None:
             self.feature_names_in_ = learner.feature_names_in_
         self._answers_on = learner._answers_on
-        if learner.is_solved:
-            self._publish(learner.distribution_, learner._result())
+        if learner._learned is not None:
+            self._publish(learner.distribution_, Fit(learner._columns, learner._learned))
         return self
 
     def with_learner(self, learner: RectifiedGaussianLearner) -> Self:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from unrelu.contracts import FloatArray, Samples
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, ScoresByDensity, Table
+from unrelu.estimators.fits import Fit, evidence_of
 from unrelu.estimators.prepare import checked_weights
 from unrelu.fit.robust_rows.clustering import FittedMixture, fit_mixture
 from unrelu.model import RectifiedGaussian
@@ -133,9 +134,9 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
                 " add rows."
             )
         assumptions, counts = self._assumptions(), (self.n_components, self.n_init, self._seed(), self.max_iter)
-        fitted = fit_mixture(self._evidence(samples), assumptions, *counts, self._watch)
+        fitted = fit_mixture(evidence_of(samples, self._columns, self._watch), assumptions, *counts, self._watch)
         laws = fitted.distributions(assumptions.floor, samples.feature_names)
-        self.distributions_ = tuple(self._in_user_units(law) for law in laws)
+        self.distributions_ = tuple(map(Fit(self._columns, fitted).in_user_units, laws))
         self._fitted = fitted
         self._solve("report_")
         if not self.converged_:

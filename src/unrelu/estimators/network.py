@@ -175,7 +175,7 @@ class RectifiedGaussianNetwork(HoldsLearner):
         self._network = self._learner = None
         self._forget()
         check_selection(self.selection)
-        learner, one_pass, labels = self._new_learner(), self._takes_one_pass(), None
+        learner, one_pass, labels = self._own_learner(), self._takes_one_pass(), None
         if one_pass:
             learner.keeping_groups()
         elif groups is not None:

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from unrelu.contracts import FloatArray, LearningReport, Samples, Step
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
+from unrelu.estimators.fits import Learning, evidence_of
 from unrelu.estimators.fitted import every_learned
 from unrelu.fit.robust_cells.law import CellLaw, bad_probability
 from unrelu.fit.robust_rows.detection import OutlierScores, Verdict, judge_rows, score_threshold, strangeness
@@ -150,11 +151,12 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         outliers = "unknown" if expects_outliers(method) else "none"
         samples = self._table(X, sample_weight, reset=True)
         self._learn_columns(samples, outliers=outliers)
-        learned = self._learn_latent(method, samples, self._evidence(samples), seed)
+        learning = Learning(method, self._wanted_shape(), self._assumptions, seed, self._watch)
+        fit = learning.fit(samples, self._columns, evidence_of(samples, self._columns, self._watch))
+        self._columns, learned = fit.columns, fit.learned
         self._watch(Step("Simulating rows of the model"))
         scores = OutlierScores.of(learned, float(self.floor_tolerance), seed)
-        self.distribution_ = self._in_user_units(learned.distribution)
-        self.report_ = self._report_in_user_units(learned.report)
+        self.distribution_, self.report_ = fit.distribution, fit.report
         if (row_weights := getattr(learned, "row_weights", None)) is not None:
             self.row_weights_ = row_weights
         if (cell_weights := getattr(learned, "cell_weights", None)) is not None:

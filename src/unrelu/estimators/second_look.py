@@ -23,7 +23,7 @@ from sklearn.base import clone
 from unrelu.checks.misfit import Look, look_at
 from unrelu.contracts import Assumptions, Doubt, FloatArray, LearningReport, Watch
 from unrelu.errors import UnreluError
-from unrelu.estimators.reshaping import noting_warnings, warn_again
+from unrelu.estimators.fits import noting_warnings, warn_again
 from unrelu.methods import Auto
 from unrelu.passes.engine import SampleEvidence
 from unrelu.passes.tiles import marks_of

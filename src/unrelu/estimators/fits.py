@@ -1,4 +1,6 @@
-"""Shapes of columns where a method leaves out rows or cells: those that the rows have that it keeps.
+"""A fit: what a method learned of latent rows, by the columns that made them latent, and how it speaks in user units.
+
+Where a method leaves out rows or cells, the shapes of columns are those that the rows have that it keeps.
 
 Shapes are learned before outliers are known, and outliers bend them. A bent exponent can confirm itself: under it the
 genuine rows' own tail is a group of outliers, and the others, without their tail, have that exponent. So where rows are
@@ -17,7 +19,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -25,12 +27,12 @@ import numpy as np
 from unrelu.contracts import Assumptions, BoolArray, Samples, Watch
 from unrelu.errors import InvalidDataError
 from unrelu.estimators.prepare import learn_shapes
-from unrelu.fit.robust_rows.learn import RobustLearned
-from unrelu.methods import Method
+from unrelu.methods import Method, expects_outliers
+from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import SampleEvidence, engine_for
 from unrelu.passes.rows import ArraySamples, all_values
 from unrelu.passes.tiles import SubsampleQuestion
-from unrelu.shapes import Normal, Power, same_shapes
+from unrelu.shapes import Normal, Power, same_shapes, shape_requests
 from unrelu.tables.groups import LabelledRows
 from unrelu.tables.prepared import Columns, prepared
 
@@ -57,13 +59,33 @@ def warn_again(noted: list[warnings.WarningMessage]) -> None:
         warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
 
+def evidence_of(samples: Samples, columns: Columns, watch: Watch) -> SampleEvidence:
+    """What methods may ask of rows of such columns, which were screened before."""
+    rows = prepared(samples, columns, screened=True)
+    return SampleEvidence(rows, engine_for(rows, watch))
+
+
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What was learned of rows by their columns' shapes, and what was warned of meanwhile."""
+    """What was learned of rows as latent values, columns with a ceiling upside down, and by which columns."""
 
-    learned: Any
     columns: Columns
-    noted: list[warnings.WarningMessage]
+    learned: Any
+    noted: list[warnings.WarningMessage] = field(default_factory=list)  # and not given yet
+
+    def in_user_units(self, law: RectifiedGaussian) -> RectifiedGaussian:
+        """A law of latent values as the user knows it."""
+        columns, upright = self.columns, law.reflected(self.columns.mirrored)
+        return upright if columns.shapes is None else upright.shaped(columns.shapes, columns.floor, columns.ceiling)
+
+    @property
+    def distribution(self) -> RectifiedGaussian:
+        return self.in_user_units(self.learned.distribution)
+
+    @property
+    def report(self) -> Any:
+        report = self.learned.report
+        return report if self.columns.shapes is None else replace(report, **self.columns.plain.limits)
 
     @property
     def kept(self) -> BoolArray | None:
@@ -75,14 +97,14 @@ class Fit:
     def is_in_doubt(self) -> bool:
         """Whether rows that were left out may have other shapes to thank for it."""
         learned, shapes = self.learned, self.columns.shapes or ()
-        if not isinstance(learned, RobustLearned) or not any(isinstance(shape, Power) for shape in shapes):
+        if not hasattr(learned, "mixture") or not any(isinstance(shape, Power) for shape in shapes):
             return False
         return bool(len(learned.columns) == len(shapes) and np.mean(learned.row_weights < _KEPT) > _IN_DOUBT)
 
 
 @dataclass(frozen=True)
-class Reshaping:
-    """A method that leaves out rows or cells, with what it ``assumes`` of columns, and the shape asked for."""
+class Learning:
+    """A method, with what it ``assumes`` of rows of such columns, and the shapes that are asked for."""
 
     method: Method
     shape: Any
@@ -90,20 +112,27 @@ class Reshaping:
     seed: int
     watch: Watch
 
-    def learned(self, samples: Samples, columns: Columns) -> tuple[Any, Columns]:
-        """What is learned, and by which shapes, with the warnings of the last fit alone."""
+    def fit(self, samples: Samples, columns: Columns, evidence: SampleEvidence) -> Fit:
+        """What is learned of rows, whose evidence is by these columns; where some are left out, by those of the others.
+
+        Of several fits the warnings of the last one alone are given.
+        """
+        requests: list[Any] = []
+        if expects_outliers(self.method):
+            requests = shape_requests(self.shape, samples.n_features, columns.names)
+        if not any(isinstance(each, str) and each in ("power", "free", "auto") for each in requests):
+            return Fit(columns, self.method.learn(evidence, self.assumes(columns), self.seed, self.watch))
         fit = self._settled(samples, columns)
         if fit.is_in_doubt:
             fit = self._likelier(samples, fit)
         warn_again(fit.noted)
-        return fit.learned, fit.columns
+        return fit
 
     def _fit(self, samples: Samples, columns: Columns) -> Fit:
-        rows = prepared(samples, columns, screened=True)
-        evidence = SampleEvidence(rows, engine_for(rows, self.watch))
+        evidence = evidence_of(samples, columns, self.watch)
         with noting_warnings() as noted:
             learned = self.method.learn(evidence, self.assumes(columns), self.seed, self.watch)
-        return Fit(learned, columns, noted)
+        return Fit(columns, learned, noted)
 
     def _reshaped(self, samples: Samples, columns: Columns, kept: BoolArray) -> Columns:
         """The columns with the shapes that the kept rows, or cells, have."""
