@@ -281,8 +281,3 @@ def method_named(method: str | Method) -> Method:
 def expects_outliers(method: str | Method) -> bool:
     """Whether a method leaves rows or cells out."""
     return isinstance(method_named(method), Robust | RobustCells)
-
-
-def is_of_papers(method: str | Method) -> bool:
-    """Whether a method is one of the papers' own, which assume normal columns."""
-    return bool(getattr(method_named(method), "of_papers", False))

@@ -267,6 +267,13 @@ def test_densities_heed_them():
     assert abs(learner.score(X) - learner.distribution_.log_prob(X).mean()) > 0.1  # as if marked cells were seen
 
 
+def test_a_network_scores_rows_by_them_as_its_learner_does():
+    options = {"floor": FLOOR, "shape": "normal"}
+    learner = unrelu.RectifiedGaussianLearner("full_likelihood", **options).fit(X)
+    network = unrelu.RectifiedGaussianNetwork("ebic", method="full_likelihood", **options).fit(X)
+    assert_allclose(network.score_samples(X), learner.score_samples(X), rtol=1e-9)
+
+
 def test_what_a_fitted_learner_cannot_do_with_them_it_refuses():
     learner = shown(X, floor=FLOOR)[0]
     with pytest.raises(InvalidParameterError, match="limits of their own"):

@@ -6,7 +6,7 @@ from scipy.special import gammaincinv, ndtr
 
 from tests.warned import warns
 from unrelu import FloorOutlierDetector, RectifiedGaussianLearner
-from unrelu.estimators.second_look import keeping
+from unrelu.estimators.fits import keeping
 from unrelu.shapes import Free, Log, Normal, Power
 from unrelu.tables.prepared import Columns
 

@@ -24,6 +24,7 @@ from unrelu.checks.fit_check import Rows as SampledRows
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Step, Watch, unwatched
 from unrelu.errors import InvalidDataError, UnreluError
 from unrelu.estimators.base import Table, columns_of
+from unrelu.estimators.fits import noting_warnings
 from unrelu.estimators.mixture import RectifiedGaussianMixture
 from unrelu.estimators.prepare import check_cell_limits, read
 from unrelu.fit.one_pass import learn_record
@@ -275,8 +276,7 @@ def _run(trial: _Trial, learner: Any, kept: list[int], table: FloatArray, base: 
         return RectifiedGaussianMixture(trial.groups, n_init=1, random_state=learner.random_state, **same).fit(x)
 
     try:
-        with warnings.catch_warnings(record=True) as noted:
-            warnings.simplefilter("always")
+        with noting_warnings() as noted:
             densities, fits = _crossed(fit, table)
     except UnreluError:  # not for this table: it cannot be advised either
         return trial

@@ -47,7 +47,7 @@ from unrelu.passes.pair_moments import (
     PairMomentsQuestion,
     whole_of,
 )
-from unrelu.tables.groups import split_groups
+from unrelu.tables.groups import LabelledRows, split_groups
 from unrelu.tables.prepared import prepared
 from unrelu.validation import warn
 
@@ -170,7 +170,7 @@ class RectifiedGaussianNetwork(HoldsLearner):
         self._network = self._learner = None
         self._forget()
         check_selection(self.selection)
-        learner, one_pass, labels = self._new_learner(), self._takes_one_pass(), None
+        learner, one_pass, labels = self._own_learner(), self._takes_one_pass(), None
         if one_pass:
             learner.keeping_groups()
         elif groups is not None:
@@ -183,6 +183,7 @@ class RectifiedGaussianNetwork(HoldsLearner):
             self._network = self._learned_network(record, learner.report_.doubts)
         except BaseException:
             self._learner = None
+            self._forget()
             raise
         self._hold(learner)._solve("network_")
         return self
@@ -266,7 +267,7 @@ class RectifiedGaussianNetwork(HoldsLearner):
             return None
         kept = np.where(kept < _NO_WEIGHT, 0.0, kept)
         weights = kept if sample_weight is None else kept * np.asarray(sample_weight, dtype=np.float64)
-        rows = prepared(self._table(X, weights, reset=False, labels=labels, long=True), self._columns)
+        rows = prepared(LabelledRows(self._table(X, weights, reset=False), labels, long=True), self._columns)
         question = GroupedMomentsQuestion(PairMomentsQuestion.under(self._assumptions()))
         return engine_for(rows, self._watch, "Reading kept rows").collect(rows, question)
 
@@ -330,7 +331,6 @@ class RectifiedGaussianNetwork(HoldsLearner):
 
     def _solve(self, name: str) -> None:
         if name not in _OF_THE_NETWORK:
-            self._result()
             super()._solve(name)
             return
         network = self._net()

@@ -122,7 +122,6 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         "components_stderr_", "bias_stderr_", "latent_stderr_",
     )  # fmt: skip
     _takes_sparse = True
-    _has_standard_scores = True
     _fit: MatrixFit | None = None
     _lifted: NDArray[np.int64]  # cells at the floor whose T is above, by row x columns + column
 
@@ -202,7 +201,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         if isinstance(X, SparseSamples):
             read(X, self, None if reset else self._columns)
             return self._sparse_cells(check_array(X.matrix, ensure_min_samples=smallest, **options), reset)
-        values = self._floats(X, reset=reset, smallest=smallest)
+        values = self._floats(X, reset=reset, smallest=smallest, standard=True)  # else results depend on units
         assumptions = self._assumptions()
         heights = values.astype(np.float64) - as_stored(np.array(assumptions.floor), values)
         heights[heights <= assumptions.floor_tolerance] = 0.0
