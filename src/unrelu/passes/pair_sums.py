@@ -140,21 +140,23 @@ class PairSums:
         stack[:, n:] = 0.0
         powers, above = stack[:2], stack[2]
         centre_block(tile.values, frame.short_floor, self._origin, frame.most, powers, above)
-        if weights is None:
-            _add_counts(above, words, self.count)
-            self._add(powers[:1], powers[0], self.cross, symmetric=True)
-            self._add(powers, above, self.powers)
-            self.weight += n
-            self.squared_weight += n
-        else:
-            weighted = weights[:, None] * above
-            self._add(stack[2:], weighted, self.count, symmetric=True)
-            self._add(powers[:1], weights[:, None] * powers[0], self.cross, symmetric=True)
-            self._add(powers, weighted, self.powers)
-            self.weight += float(weights.sum())
-            self.squared_weight += float(weights @ weights)
+        counted = weighted(above, weights)
+        self._add_ones(above, counted, words, self.count)
+        self._add(powers[:1], weighted(powers[0], weights), self.cross, symmetric=True)
+        self._add(powers, counted, self.powers)
+        self.weight += n if weights is None else float(weights.sum())
+        self.squared_weight += n if weights is None else float(weights @ weights)
         if self.observed is not None:
-            self._add_observed(tile, stack, words)
+            both, squared_weight, sums = self.observed
+            seen = np.zeros_like(above)
+            seen[:n] = ~np.isnan(tile.values)
+            counted = weighted(seen, weights)
+            self._add_ones(seen, counted, words, both)
+            if weights is None:
+                self._add_ones(seen, seen, words, squared_weight)
+            else:
+                self._add(counted[None], counted, squared_weight, symmetric=True)
+            self._add(stack, counted, sums)
         if self.shapes is not None:
             self.shapes = self.shapes.with_rows(tile, frame.floor)
 
@@ -205,20 +207,15 @@ class PairSums:
             room = self._product_room[:size].reshape(k, -1, d, d)
         map_in_threads(panel, _panels(d))
 
-    def _add_observed(self, tile: Block, stack: Floats, words: NDArray[np.uint64]) -> None:
-        assert self.observed is not None
-        both, squared_weight, sums = self.observed
-        seen = np.zeros_like(stack[0])
-        seen[: len(tile.values)] = ~np.isnan(tile.values)
-        if tile.weights is None:
-            _add_counts(seen, words, both)
-            _add_counts(seen, words, squared_weight)
-            self._add(stack, seen, sums)
-            return
-        weighted = tile.weights[:, None] * seen
-        self._add(seen[None], weighted, both, symmetric=True)
-        self._add(weighted[None], weighted, squared_weight, symmetric=True)
-        self._add(stack, weighted, sums)
+    def _add_ones(self, ones: Floats, counted: Floats, words: NDArray[np.uint64], into: FloatArray) -> None:
+        """into += ones'counted on and above the diagonal, exactly where what is counted are the ones themselves."""
+        if counted is not ones:
+            self._add(ones[None], counted, into, symmetric=True)
+        elif ones.size <= FEW_CELLS:
+            into[0] += ones.T @ ones
+        else:
+            pack_rows(ones[: 64 * len(words)], words)
+            map_in_threads(lambda at: add_upper_counts(words, at.start, at.stop, into[0]), _panels(ones.shape[1]))
 
     def _as_if_observed(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         sums = self.count[0], *self.powers
@@ -366,13 +363,9 @@ def _panels(d: int) -> list[slice]:
     return [slice(start, min(start + width, d)) for start in range(0, d, width)]
 
 
-def _add_counts(ones: Floats, words: NDArray[np.uint64], count: FloatArray) -> None:
-    """count += ones'ones, on and above the diagonal."""
-    if ones.size <= FEW_CELLS:
-        count[0] += ones.T @ ones
-        return
-    pack_rows(ones[: 64 * len(words)], words)
-    map_in_threads(lambda at: add_upper_counts(words, at.start, at.stop, count[0]), _panels(ones.shape[1]))
+def weighted(rows: Floats, weights: FloatArray | None) -> Floats:
+    """The rows times their weights, if they have any."""
+    return rows if weights is None else weights[:, None] * rows
 
 
 def rounded_down(levels: FloatArray, kind: np.dtype[Any]) -> Floats:
