@@ -12,7 +12,7 @@ import unrelu
 from unrelu import RectifiedGaussianLearner, methods, synthetic
 from unrelu.contracts import Assumptions
 from unrelu.errors import ConstantColumnWarning, InvalidDataError, InvalidParameterError
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes import LocalEngine, SampleEvidence
 from unrelu.tables import ArraySamples, open_samples, write_table
 
 NAMES = sorted(methods.method_names())
@@ -220,12 +220,11 @@ def test_unknown_names_are_met_with_the_nearest():
 
 
 def test_the_papers_methods_are_found_by_name():
-    assert methods.TruncatedSGD is unrelu.papers.learners.TruncatedSGD
     assert set(methods.__all__) <= set(dir(methods))
     assert [methods.method_named(name) for name in ("sgd", "filtered_gradient", "median")] == [
-        unrelu.papers.learners.TruncatedSGD(),
-        unrelu.papers.learners.FilteredGradient(),
-        unrelu.papers.learners.MedianBias(),
+        methods.TruncatedSGD(),
+        methods.FilteredGradient(),
+        methods.MedianBias(),
     ]
     assert [name for name in NAMES if methods.is_of_papers(name)] == ["filtered_gradient", "median", "sgd"]
     with pytest.raises(AttributeError, match=r"'unrelu.methods' has no attribute 'Nothing'"):
