@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.speed import floored, seconds
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussianLearner
-from unrelu.errors import DoubtfulTableWarning
+from unrelu.errors import AssumptionWarning
 
 D, ROWS, REPETITIONS, ROUNDS = 4, 2000, 150, 5
 ROWS_A_DAY = 50
@@ -82,7 +82,7 @@ def errors(learner: RectifiedGaussianLearner) -> dict[str, np.ndarray]:
 
 def squared_z(draw: Callable[[int, int], Rows]) -> tuple[dict[str, float], dict[str, float]]:
     """Mean squared z-scores of the model's and of the jackknife's errors."""
-    warnings.simplefilter("ignore", DoubtfulTableWarning)  # skewed columns are what is studied
+    warnings.simplefilter("ignore", AssumptionWarning)  # skewed columns are what is studied
     truth = estimates(RectifiedGaussianLearner("one_pass", shape="normal").fit(draw(2_000_000, 0).x))
     model: dict[str, list[np.ndarray]] = {quantity: [] for quantity in truth}
     jackknife: dict[str, list[np.ndarray]] = {quantity: [] for quantity in truth}

@@ -17,10 +17,10 @@ import numpy as np
 
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, methods, metrics, synthetic
-from unrelu.contracts import Assumptions, Block, Question, R, Samples
+from unrelu.contracts import Assumptions, Block, Evidence, Question, R, Samples
 from unrelu.errors import UnreluError
 from unrelu.papers.batches import count_exceedances
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples
 
 AUTHORS = {  # d, n, condition number: bias and weight error of the authors' code, means of few runs
@@ -179,7 +179,7 @@ def compare() -> str:
 
 def learn(method: methods.Method, x: np.ndarray, engine: object = None) -> RectifiedGaussian:
     block_rows = len(x) if engine is None else len(x) // 4
-    evidence = SampleEvidence(ArraySamples(x, block_rows=block_rows), engine or LocalEngine())  # type: ignore[arg-type]
+    evidence = Evidence(ArraySamples(x, block_rows=block_rows), engine or LocalEngine())  # type: ignore[arg-type]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         bounded = not isinstance(method, methods.FullLikelihood)  # which has no such bound
@@ -224,7 +224,7 @@ def bias_sign(method: methods.Method) -> str:
 
 
 def learn_signed(method: methods.Method, x: np.ndarray) -> RectifiedGaussian:
-    return method.learn(SampleEvidence(ArraySamples(x), LocalEngine()), Assumptions((0.0,) * x.shape[1])).distribution
+    return method.learn(Evidence(ArraySamples(x), LocalEngine()), Assumptions((0.0,) * x.shape[1])).distribution
 
 
 def cluster(method: methods.Method, pool: ProcessPoolExecutor) -> str:

@@ -22,10 +22,10 @@ from scipy.stats import rankdata
 from sklearn.covariance import MinCovDet
 
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, methods, metrics, synthetic
-from unrelu.contracts import Assumptions
+from unrelu.contracts import Assumptions, Evidence
 from unrelu.errors import UnreluError
 from unrelu.fit.robust_rows.detection import OutlierScores
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples
 
 N = 20_000
@@ -202,7 +202,7 @@ def measure_robust(
     """Error, area under the ROC curve, false flags over their nominal share, and seconds."""
     start = time.perf_counter()
     try:
-        evidence = SampleEvidence(ArraySamples(rows, block_rows=len(rows)), LocalEngine())
+        evidence = Evidence(ArraySamples(rows, block_rows=len(rows)), LocalEngine())
         learned = methods.Robust().learn(evidence, Assumptions((0.0,) * rows.shape[1]))
     except UnreluError:
         return math.inf, math.nan, math.nan, math.nan

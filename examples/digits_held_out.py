@@ -24,7 +24,7 @@ from sklearn.decomposition import NMF, PCA
 from sklearn.exceptions import ConvergenceWarning
 
 import unrelu
-from unrelu.errors import WeakColumnsWarning, WeakRowsWarning
+from unrelu.errors import RecoveryWarning
 
 RANK, HIDDEN_SHARE = 10, 0.1
 _ROUNDS, _STILL = 100, 1e-4
@@ -71,8 +71,7 @@ def compare(seed: int = 0, rank: int = RANK) -> Comparison:
 def _with_floor(shown: np.ndarray, rank: int, method: str) -> np.ndarray:
     recovery = unrelu.ReLUMatrixRecovery(rank, method)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", WeakColumnsWarning)  # pixels at the rim are hardly ever inked
-        warnings.simplefilter("ignore", WeakRowsWarning)
+        warnings.simplefilter("ignore", RecoveryWarning)  # pixels at the rim are hardly ever inked
         recovery.fit(shown)
     return recovery.inverse_transform(recovery.latent_)
 

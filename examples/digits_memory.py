@@ -35,7 +35,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.neural_network import MLPClassifier
 
 import unrelu
-from unrelu.errors import AmbiguousOptimumWarning, WeakColumnsWarning, WeakRowsWarning
+from unrelu.errors import RecoveryWarning
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -90,9 +90,7 @@ def compare(seed: int = 0, rows: int = ROWS, learned_rows: int = LEARNED) -> Fig
     """Learn, corrupt and recall ``rows`` images, and ``rows`` rows of activations."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # where a model fits roughly, last digits do not matter
-        warnings.simplefilter("ignore", WeakColumnsWarning)  # pixels at the rim are hardly ever inked
-        warnings.simplefilter("ignore", WeakRowsWarning)
-        warnings.simplefilter("ignore", AmbiguousOptimumWarning)
+        warnings.simplefilter("ignore", RecoveryWarning)  # pixels at the rim are hardly ever inked
         return _compare(seed, rows, learned_rows)
 
 

@@ -23,7 +23,7 @@ from sklearn.decomposition import PCA
 from sklearn.neural_network import MLPClassifier
 
 import unrelu
-from unrelu.errors import DoubtfulTableWarning, DoubtfulUnitsWarning
+from unrelu.errors import AssumptionWarning, RecoveryWarning
 
 WIDTHS = (12, 60)
 
@@ -72,7 +72,7 @@ def compare(seed: int = 0, widths: tuple[int, int] = WIDTHS) -> Comparison:
     outputs = np.maximum(hidden @ second + network.intercepts_[1], 0.0)
 
     with warnings.catch_warnings():
-        for category in (DoubtfulUnitsWarning, DoubtfulTableWarning):  # the images are not normally distributed
+        for category in (RecoveryWarning, AssumptionWarning):  # the images are not normally distributed
             warnings.simplefilter("ignore", category)
         peeled = unrelu.peel(outputs, widths=[widths[0]])
 

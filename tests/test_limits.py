@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 import unrelu
-from unrelu.errors import InvalidDataError, InvalidParameterError, RoundedLimitWarning
+from tests.warned import lines_of, warns
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import floor_per_column, limits_of
 from unrelu.passes.columns import cell_floors_of_data, floors_of_data
 from unrelu.shapes import Log
@@ -211,11 +212,11 @@ def test_a_floor_typed_with_a_few_digits_is_that_of_the_data(typed):
         with pytest.raises(InvalidDataError, match=r"below the floor -1\.2"):
             learner(floor=typed).fit(table)
         return
-    with pytest.warns(RoundedLimitWarning, match=r"taken for its floor.*column 0: -1.2039728\d* for -1.20"):
+    with warns("rounded-limit", match=r"taken for its floor.*column 0: -1.2039728\d* for -1.20"):
         learned = learner(floor=typed).fit(table)
     np.testing.assert_array_equal(learned.floor_, np.log(0.3))
     np.testing.assert_array_equal(learned.bias_, learner(floor="min").fit(table).bias_)
-    with pytest.warns(RoundedLimitWarning, match="taken for its ceiling"):
+    with warns("rounded-limit", match="taken for its ceiling"):
         mirrored = learner(ceiling=-typed).fit(-table)
     np.testing.assert_array_equal(mirrored.ceiling_, -np.log(0.3))
 
@@ -280,16 +281,16 @@ def test_limits_by_cell_that_were_typed_with_fewer_digits_are_those_of_the_data(
     exact = unrelu.FloorImputer(floor=low, ceiling=high, shape="normal").fit(x)
     typed = {"floor": low.round(4), "ceiling": high.round(4)}
     assert ((low < typed["floor"]) & (x == low)).any()  # values below the limit that was given
-    with pytest.warns(RoundedLimitWarning) as told:
+    with warns("rounded-limit") as told:
         learned = unrelu.FloorImputer(**typed, shape="normal").fit(x)
-    words = [str(each.message) for each in told if each.category is RoundedLimitWarning]
+    words = lines_of(told, "rounded-limit")
     assert [what in text for what, text in zip(("one floor", "one ceiling"), words, strict=True)] == [True, True]
     assert f"column 0: {np.log(0.3):.12g} for -1.204" in words[0]
     np.testing.assert_array_equal(learned.bias_, exact.bias_)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # said once, where it was learned
         np.testing.assert_array_equal(learned.transform(x), exact.transform(x))
-    with pytest.warns(RoundedLimitWarning):
+    with warns("rounded-limit"):
         np.testing.assert_allclose(exact.distribution_.impute(x, **typed), exact.transform(x), atol=1e-12)
 
 
@@ -347,7 +348,7 @@ def test_logs_taken_by_hand_are_at_the_latent_floor():
             warnings.simplefilter("error")
             drawn = law.impute(logs)
         assert int((drawn < level - 1e-6).sum()) == n_floored
-    with pytest.warns(RoundedLimitWarning, match="taken for its floor"):
+    with warns("rounded-limit", match="taken for its floor"):
         typed = law.with_parts(floor=float(f"{level:.4f}")).impute(np.log(x))
     assert int((typed < level - 1e-6).sum()) == n_floored
 

@@ -21,7 +21,7 @@ import unrelu
 from benchmarks.defaults.kinds import D, Drawn
 from benchmarks.rivals import ros
 from unrelu.contracts import FloatArray
-from unrelu.errors import UnreluError, UnreluWarning
+from unrelu.errors import UnreluError
 
 SHAPES, METHODS = ("normal", "log", "free", "auto"), ("one_pass", "full_likelihood")
 OWN: dict[str, dict[str, Any]] = {
@@ -102,7 +102,7 @@ def default(table: Drawn, random_state: int = 0) -> Default:
         except UnreluError as error:
             nothing = np.zeros(D)
             return Default(REFUSED.errors, nothing, nothing, (f"refused: {type(error).__name__}",), 0)
-    said = [each.category.__name__ for each in caught if issubclass(each.category, UnreluWarning)]
+    said = [kind for each in caught for kind in getattr(each.message, "kinds", ())]
     said += [doubt.kind for doubt in imputer.report_.doubts]
     mean, std = uncut(table, imputer.distribution_)
     answer = Answer.of(table, imputer.correlation_, mean, filled)

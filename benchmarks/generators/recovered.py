@@ -69,7 +69,7 @@ class Parts:
 
 @dataclass(frozen=True, eq=False)
 class Recovered:
-    """``model`` is None where it was refused; ``said`` are the warnings and the error, by name and in words."""
+    """``model`` is None where it was refused; ``said`` are the warnings, by kind, and the error, by name, in words."""
 
     truth: Rows
     model: Any
@@ -80,8 +80,8 @@ class Recovered:
 
     @property
     def words(self) -> str:
-        """Names of what was said."""
-        return ", ".join(dict.fromkeys(name.removesuffix("Warning") for name, _ in self.said)) or "nothing"
+        """Kinds and names of what was said."""
+        return ", ".join(dict.fromkeys(name for name, _ in self.said)) or "nothing"
 
     # --- units ------------------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ def recover(
             refused = [(type(error).__name__, str(error))]
             units = getattr(error.report, "units_found", 0) if isinstance(error, CannotPeelError) else 0
     seconds = time.perf_counter() - start
-    said = [(one.category.__name__, str(one.message)) for one in caught if issubclass(one.category, UnreluWarning)]
+    said = [(one.message.kind, str(one.message)) for one in caught if isinstance(one.message, UnreluWarning)]
     parts = None
     if isinstance(model, unrelu.Peeled) and model.layers:
         parts, units = Parts.of_peeled(model), model.layers[0].report.units_found

@@ -16,10 +16,10 @@ from scipy.stats import norm
 import unrelu
 from benchmarks.studies import told
 from benchmarks.table import Claim
-from unrelu.contracts import Assumptions, Block, FloatArray, Samples
+from unrelu.contracts import Assumptions, Block, Evidence, FloatArray, Samples
 from unrelu.fit.likelihood.climbing import CovarianceLaw
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.rows import Rows
 
 D, N, TABLES = 8, 2000, 60
@@ -123,7 +123,7 @@ def against_bound(tables: int, by_cell: bool) -> list[Claim]:
     errors: Errors = {q: [] for q in QUANTITIES}
     method, assumed = unrelu.methods.FullLikelihood(), Assumptions((-np.inf,) * BOUND_D)
     for _ in range(tables):
-        evidence = SampleEvidence(drawn(truth, BOUND_N, by_cell, rng), LocalEngine())
+        evidence = Evidence(drawn(truth, BOUND_N, by_cell, rng), LocalEngine())
         add_errors(errors, method.learn(evidence, assumed).distribution, truth)
     where, most = ("three limits a column", 1.05) if by_cell else ("one floor", 1.03)
     return told(

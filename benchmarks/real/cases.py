@@ -83,7 +83,7 @@ CASES = (
         lambda z: np.maximum(z - 0.274, 0.25),
         -0.274,
         {},
-        "repeated minimum",
+        "repeated-minimum",
         right={"floor": "min"},
     ),
     Case(
@@ -91,7 +91,7 @@ CASES = (
         lambda z: np.where(z + 0.5 < 0.8, 0.0, z + 0.5),
         0.5,
         {},
-        "empty gap",
+        "empty-gap",
         right={"floor": 0.8},
     ),
     Case(
@@ -123,7 +123,7 @@ CASES = (
         lambda z: np.clip(z, 0.0, 1.5),
         0.0,
         {},
-        "repeated maximum",
+        "repeated-maximum",
         lambda z: np.minimum(z, 1.5),
         {"ceiling": 1.5},
     ),

@@ -15,7 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 import unrelu
 from unrelu import Peeled
 from unrelu.contracts import Step
-from unrelu.errors import CannotPeelError, DoubtfulUnitsWarning, InvalidDataError, UnitsNotFoundWarning, UnreluWarning
+from unrelu.errors import CannotPeelError, InvalidDataError, UnreluWarning
 from unrelu.metrics import parameter_errors
 from unrelu.recovery.layers.decoding import Subspace, decode_by_facets, pure_rows
 
@@ -146,8 +146,8 @@ def learned(X: np.ndarray, p: int, method: str = "facets", output_bias: bool = F
         except InvalidDataError:
             learner = None
     seconds = time.perf_counter() - start
-    kinds = [one.category for one in caught]
-    return Learned(learner, seconds, UnitsNotFoundWarning in kinds, DoubtfulUnitsWarning in kinds)
+    kinds = [kind for one in caught for kind in getattr(one.message, "kinds", ())]
+    return Learned(learner, seconds, "units-not-found" in kinds, "doubtful-units" in kinds)
 
 
 def untrimmed(X: np.ndarray, p: int) -> np.ndarray:

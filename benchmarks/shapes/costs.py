@@ -12,7 +12,7 @@ from benchmarks.table import Claim
 from unrelu.contracts import Assumptions, Block, FloatArray
 from unrelu.fit.margins import fit_shapes
 from unrelu.limits import limits_of
-from unrelu.passes.columns import MarginsQuestion
+from unrelu.passes.columns import margins_of
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.tables.prepared import Columns
 
@@ -23,7 +23,7 @@ MOST = {"free": 2.5, "power": 3.0, "auto": None}
 def parts(x: FloatArray, shape: str) -> dict[str, float]:
     """Seconds of each step, the best of several."""
     limits = limits_of(0.0, None, D)
-    question, pairs = MarginsQuestion(), PairMomentsQuestion.under(Assumptions((0.0,) * D))
+    question, pairs = margins_of, PairMomentsQuestion.under(Assumptions((0.0,) * D))
     margins = question(Block(x))
     shaped = Columns(limits.floor, limits.ceiling, shapes=fit_shapes([shape] * D, margins, limits, None))
     steps = {

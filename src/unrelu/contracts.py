@@ -191,20 +191,38 @@ class Engine(Protocol):
     def collect(self, samples: Samples, question: Question[R]) -> R: ...
 
 
-class Evidence(Protocol):
-    """What an estimator may know of the data: answers to questions, and what the columns are called."""
+class Evidence:
+    """What learners may know of the data: answers to questions, each found by one pass of the engine and remembered.
 
-    @property
-    def feature_names(self) -> tuple[str, ...] | None: ...
+    Without samples only what was answered before is known: a saved record then stands in for the rows.
+    """
 
-    @property
-    def place(self) -> Any:
+    def __init__(
+        self,
+        samples: Samples | None,
+        engine: Engine | None = None,
+        *,
+        answers: Mapping[Any, Any] | None = None,
+        feature_names: tuple[str, ...] | None = None,
+        place: Any = None,
+    ) -> None:
+        self.samples: Any = samples
+        self.engine, self.answers = engine, dict(answers or {})
+        self.feature_names = feature_names if samples is None else samples.feature_names
+        self.place = place if samples is None else samples.source.place
         """The device that the rows are on, if on one: what is solved from them may use it."""
-        ...
 
     def collect(self, question: Question[R], remember: bool = True) -> R:
-        """The record of all rows; ``remember`` keeps it for when the same question is asked again."""
-        ...
+        """The record of all rows. Raises what the question raises; nothing is remembered then."""
+        if question in self.answers:
+            known: R = self.answers[question]
+            return known
+        if self.engine is None:
+            raise LookupError(f"Only answers to {list(self.answers)} were kept; {question} needs the rows again.")
+        record = self.engine.collect(self.samples, question)
+        if remember:
+            self.answers[question] = record
+        return record
 
 
 # --- long work ----------------------------------------------------------------------------------
@@ -260,10 +278,14 @@ class Assumptions:
     @property
     def limits(self) -> dict[str, Any]:
         """Floors and ceilings as a user knows them and reports give them, None where there is none."""
-        mirrored = self.mirrored or (False,) * len(self.floor)
-        both = tuple(zip(self.floor, mirrored, strict=True))
+        both = tuple(zip(self.floor, (self.sign < 0.0).tolist(), strict=True))
         floors = tuple(None if turned or level == -np.inf else level for level, turned in both)
         return {"floor": floors, "ceiling": tuple(-level if turned else None for level, turned in both)}
+
+    @property
+    def sign(self) -> FloatArray:
+        """-1 for columns that are upside down, 1 for the others."""
+        return np.where(self.mirrored or (False,) * len(self.floor), -1.0, 1.0)
 
     @property
     def censoring(self) -> tuple[float, ...]:
@@ -365,7 +387,7 @@ class Census:
 
 @dataclass(frozen=True)
 class Doubt:
-    """Something about a table that the model does not expect: a word for it, the columns, what was seen, what to do.
+    """What a table shows and the model does not expect: a kind of AssumptionWarning, the columns, words, a remedy.
 
     ``values``: one number per column where the words say of what.
     """

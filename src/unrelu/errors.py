@@ -1,14 +1,40 @@
 """Our exceptions and warnings. A message says what is wrong, where, and what to do next.
 
 Every exception derives from :class:`UnreluError`; those a caller can provoke with data or
-parameters are also a ``ValueError``, as scikit-learn's conventions ask. Each name has its entry in
-docs/troubleshooting.md: what happened, and what to do; the end of its docstring says where.
+parameters are also a ``ValueError``, as scikit-learn's conventions ask. A warning has a class and a kind, such as
+"skewed", which ends its message in brackets. Errors by name and warnings by kind have an entry in
+docs/troubleshooting.md: what happened, and what to do.
 """
 
 from __future__ import annotations
 
+import re
+import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+__all__ = [
+    "KINDS",
+    "AssumptionWarning",
+    "CannotPeelError",
+    "CheckpointWarning",
+    "ClusterError",
+    "ConvergenceWarning",
+    "DataWarning",
+    "DeviceMemoryError",
+    "InputFileError",
+    "InvalidDataError",
+    "InvalidParameterError",
+    "MissingDependencyError",
+    "ModelFileError",
+    "NotSemidefiniteError",
+    "OutputError",
+    "RecoveryWarning",
+    "UnreluError",
+    "UnreluWarning",
+    "about",
+    "warning_class",
+]
 
 
 class _Explained(Exception):
@@ -81,181 +107,155 @@ class MissingDependencyError(UnreluError, ImportError):
     """An optional dependency is needed; the message says how to install it."""
 
 
+KINDS: dict[str, dict[str, str]] = {
+    "DataWarning": {
+        "guessed-header": "The first line of a text table are numbers that may be data or names: says what was chosen.",
+        "skipped-files": "Files that cannot be read were left out, each of them wholly: says which, and why.",
+        "nondetect": 'Cells that say "not detected" were read as missing, though they are low.',
+        "rounded-limit": "A floor or ceiling was given with other digits than the table has: the table's was taken.",
+        "constant-column": "A column has one value above its floor: its norm is 0, its correlations are undefined (0).",
+        "few-positives": "A column is so rarely above its floor that its parameters are barely determined.",
+        "perfect-correlation": "Two columns are exact linear images of each other: their correlation is +1 or -1.",
+        "more-columns-than-rows": "The covariance is learned pair by pair and made semidefinite: a rough one.",
+        "duplicated-rows": "Many rows are exact copies of others: standard errors take them for independent.",
+        "not-cleaned": "More than a third of a column would be bad: all of its cells are left as they are.",
+        "row-order": "A method relies on the order of the rows, and the order does not bear it out.",
+        "few-groups": "A jackknife over so few groups, or groups so unequal, that its standard errors are rough.",
+        "impossible-rows": "Rows lie so far out that the model gives them no chance: says which, and where.",
+        "dead-units": "Units of a network's layer that no input turned on were left out: says which.",
+    },
+    "AssumptionWarning": {
+        "repeated-minimum": "A column's smallest value repeats as a floor does, and is not named as one.",
+        "repeated-maximum": "A column's largest value repeats as a ceiling does, and is not named as one.",
+        "near-the-floor": "Many values lie within rounding of the floor, and none at it.",
+        "empty-gap": 'Nothing just above the floor: what is at the floor may mean "less than that".',
+        "gross-value": "A value lies so far beyond all others of its column that it is hardly one of them.",
+        "nothing-floored": "A column has nothing at its floor, where the model expects many values.",
+        "ambiguous-majority": "Two groups of rows are about equally large: the table cannot say which is genuine.",
+        "tails-not-outliers": "What was taken for outliers continues the tails of the others: no gap parts them.",
+        "many-bad-cells": "More than a third of a column would be bad: rather it is not what the model says.",
+        "left-out": "Rows or cells do not belong to what the others are like: a fit without options left them out.",
+        "skewed": "Values above the floor are not the upper part of a normal, or not of the column's shape.",
+        "heavy-tails": "Values or rows lie farther out than a normal law's.",
+        "groups": "Rows do not gather about one centre: they may come from several groups.",
+        "bent": "Columns follow others along a curve, of which correlations tell the straight part only.",
+        "excess-zeros": "More cells are at their limit than the rest of their rows allows.",
+        "dependent-rows": "Neighbouring rows are alike: standard errors, which take them for independent, are small.",
+        "ties": "A column has few different values, such as counts, which the model takes for continuous ones.",
+        "singular": "The correlations have no inverse: some columns determine others.",
+        "few-rows": "Fewer rows than that many columns need.",
+        "unstable-edges": "Most edges of a network are not found again in half of the halves of the rows.",
+        "trivial-network": "The penalty of a network leaves no edge, or every one.",
+    },
+    "ConvergenceWarning": {
+        "not-converged": "The rounds ran out before the best model was reached: what was reached is kept.",
+        "unfinished": "Time was up, or the work was interrupted: what had been found until then is given.",
+        "dependent-draws": "Draws of rows that hide very many cells come from a walk: they are not quite independent.",
+    },
+    "RecoveryWarning": {
+        "weak-columns": "Columns whose values above the floor do not determine their components and bias.",
+        "weak-rows": "Rows whose values above the floor do not determine their latent vector: it was filled in.",
+        "rank-deficient": "The table has a lower rank than asked for: some components are zero.",
+        "ambiguous-optimum": "Two latent vectors explain an output about equally well.",
+        "partial-recovery": "Some correlations could not be recovered under the method's assumptions.",
+        "units-not-found": "Some hidden units of a layer were not found: its output weights are not determined.",
+        "doubtful-units": "Some hidden units found do not follow the law that units have.",
+        "doubtful-inputs": "The inputs of a network are not normal, or not known in many rows.",
+    },
+    "CheckpointWarning": {
+        "not-saved": "A checkpoint could not be saved: the work goes on, and the checkpoint before it stays.",
+        "set-aside": "Results of an earlier run have other settings: they were set aside.",
+    },
+}
+"""Every kind of warning, by its class; those of a fit that doubts its table, in :class:`AssumptionWarning`."""
+
+
 class UnreluWarning(_Explained, UserWarning):
-    """Base of every warning this package issues."""
+    """Base of every warning this package issues. ``kinds`` say what it is about, one for each line of the message."""
+
+    def __init__(self, message: object = "", *kinds: str, **fields: Any) -> None:
+        super().__init__(message, **fields)
+        self.kinds = kinds
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        kinds = (f"- ``{kind}``: {said}" for kind, said in KINDS.get(cls.__name__, {}).items())
+        cls.__doc__ = "\n".join([f"{cls.__doc__}\n\nKinds:\n", *kinds])
+        super().__init_subclass__(**more)
+
+    @property
+    def kind(self) -> str:
+        """What the first line is about."""
+        return self.kinds[0] if self.kinds else ""
 
 
-class GuessedHeaderWarning(UnreluWarning):
-    """The first line of a text table are numbers that may be data or the columns' names: says what was chosen."""
+class DataWarning(UnreluWarning):
+    """How a table was read, or what its columns and rows are like."""
 
 
-class SkippedFilesWarning(UnreluWarning):
-    """Files that cannot be read were left out, each of them wholly: says which, and why."""
+class AssumptionWarning(UnreluWarning):
+    """The table shows what the model does not expect. A fit gives one at most, the most harmful finding first."""
+
+
+class RecoveryWarning(UnreluWarning):
+    """Something behind the rectifier is not determined by the table, or doubtful."""
 
 
 class CheckpointWarning(UnreluWarning):
-    """A checkpoint could not be saved; the work goes on, and the checkpoint before it stays."""
-
-
-class NondetectWarning(UnreluWarning):
-    """Cells that say "not detected" were read as missing, though they are low."""
-
-
-class RoundedLimitWarning(UnreluWarning):
-    """A floor or ceiling was given with other digits than the table has: the table's own was taken."""
-
-
-class ConstantColumnWarning(UnreluWarning):
-    """A column never varies above the floor: its row norm is 0 and its correlations are undefined (0)."""
-
-
-class FewPositivesWarning(UnreluWarning):
-    """A column is so rarely above its floor that its parameters are barely determined."""
-
-
-class DoubtfulTableWarning(UnreluWarning):
-    """The table shows what the model does not expect: the answer may be wrong. Base of the warnings that say how."""
-
-
-class RepeatedLimitWarning(DoubtfulTableWarning):
-    """A column's smallest or largest value repeats as a limit does, and is not named as its floor or ceiling."""
-
-
-class EmptyGapWarning(DoubtfulTableWarning):
-    """Nothing between the floor and the smallest value above it: what is at the floor may mean "less than that"."""
-
-
-class NothingFlooredWarning(DoubtfulTableWarning):
-    """A column has nothing at its floor, where the model expects many values."""
-
-
-class SkewedColumnsWarning(DoubtfulTableWarning):
-    """Values above the floor are not the upper part of a normal, or not of the column's shape: take another shape."""
-
-
-class HeavyTailsWarning(DoubtfulTableWarning):
-    """Values or rows lie farther out than a normal law's, cells that were taken for bad among them."""
-
-
-class GrossValueWarning(DoubtfulTableWarning):
-    """A value lies so far beyond all others of its column that it is hardly one of them."""
-
-
-class LeftOutWarning(DoubtfulTableWarning):
-    """Rows or cells do not belong to what the others are like, and a fit without options left them out."""
-
-
-class GroupsOfRowsWarning(DoubtfulTableWarning):
-    """Rows do not gather about one centre: they may come from several groups."""
-
-
-class BentColumnsWarning(DoubtfulTableWarning):
-    """Columns follow others along a curve, of which correlations tell the straight part only."""
-
-
-class ZerosForAnotherReasonWarning(DoubtfulTableWarning):
-    """More cells are at their limit than the rest of their rows allows: some are there for another reason."""
-
-
-class DependentRowsWarning(DoubtfulTableWarning):
-    """Neighbouring rows are alike: standard errors, which take rows for independent, may be too small."""
-
-
-class TiedValuesWarning(DoubtfulTableWarning):
-    """A column has few different values, such as counts, which the model takes for continuous ones."""
-
-
-class SingularCovarianceWarning(DoubtfulTableWarning):
-    """The correlations have no inverse: some columns determine others."""
-
-
-class FewRowsWarning(DoubtfulTableWarning):
-    """Fewer rows than that many columns need."""
-
-
-class UnstableEdgesWarning(DoubtfulTableWarning):
-    """Most edges of a network are not found again in half of the halves of the rows: the graph is mostly chance."""
-
-
-class NotConvergedWarning(UnreluWarning):
-    """The likelihood was still rising when the rounds ran out: the model is not yet the most likely one."""
-
-
-class PerfectCorrelationWarning(UnreluWarning):
-    """Two columns are exact linear images of each other: the latent correlation is +1 or -1."""
-
-
-class RowOrderWarning(UnreluWarning):
-    """A method that relies on the order of the rows, and an order that does not bear it out."""
-
-
-class MoreColumnsThanRowsWarning(UnreluWarning):
-    """Fewer rows than columns: the covariance is learned pair by pair and made semidefinite."""
-
-
-class FewGroupsWarning(UnreluWarning):
-    """A jackknife over so few groups, or groups so unequal, that its standard errors are rough."""
-
-
-class TrivialNetworkWarning(UnreluWarning):
-    """The penalty of a network leaves no edge, or every one."""
-
-
-class PartialRecoveryWarning(UnreluWarning):
-    """Some correlations could not be recovered under the method's assumptions."""
-
-
-class AmbiguousMajorityWarning(UnreluWarning):
-    """Two groups of rows are about equally large: which of them is genuine cannot be known from the table."""
-
-
-class ManyBadCellsWarning(UnreluWarning):
-    """More than a third of a column's cells would be bad: rather the column is not what the model says."""
-
-
-class DuplicatedRowsWarning(UnreluWarning):
-    """Many rows are exact copies of others: standard errors take them for independent."""
-
-
-class WeakColumnsWarning(UnreluWarning):
-    """Columns whose values above the floor do not determine their components and bias: those were filled in."""
-
-
-class WeakRowsWarning(UnreluWarning):
-    """Rows whose values above the floor do not determine their latent vector: it was filled in."""
-
-
-class RankDeficientWarning(UnreluWarning):
-    """The table has a lower rank than asked for: some components are zero."""
-
-
-class ImpossibleRowsWarning(UnreluWarning):
-    """Rows lie so far from everything that a model expects that it gives them no chance: says which, and where."""
-
-
-class DependentDrawsWarning(UnreluWarning):
-    """Draws of rows that hide very many cells come from a walk: those of one row are not quite independent."""
-
-
-class DoubtfulUnitsWarning(UnreluWarning):
-    """Some hidden units found do not follow the law that units have: they may be coincidences of several."""
-
-
-class UnitsNotFoundWarning(UnreluWarning):
-    """Some hidden units of a layer were not found: its output weights are not determined."""
-
-
-class UnfinishedWarning(UnreluWarning):
-    """Time was up, or the work was interrupted: what had been found until then is given."""
-
-
-class DoubtfulInputsWarning(UnreluWarning):
-    """The inputs of a network are not normal, or not known in many rows: its samples may differ from the table."""
-
-
-class AmbiguousOptimumWarning(UnreluWarning):
-    """Two latent vectors explain an output about equally well."""
-
-
-class DeadUnitsWarning(UnreluWarning):
-    """Units of a network's layer that no input turned on were left out: says which."""
+    """What long work keeps of itself could not be saved, or not be used."""
+
+
+def about(*kinds: str) -> str:
+    """The messages of nothing but these kinds, as a pattern: ``warnings.filterwarnings("ignore", about("ties"))``.
+
+    >>> [bool(re.match(about("ties"), text)) for text in ("Counts. [ties]", "Counts. [ties]\\nFew. [few-rows]")]
+    [True, False]
+    """
+    return rf"(.*\[({'|'.join(kinds)})\]\n?)+\Z"
+
+
+def warning_class(kind: str) -> type[UnreluWarning]:
+    """The class of a kind of warning.
+
+    >>> warning_class("skewed").__name__
+    'AssumptionWarning'
+    """
+    name = next(name for name, kinds in KINDS.items() if kind in kinds)
+    found: type[UnreluWarning] = getattr(sys.modules[__name__], name)
+    return found
+
+
+_RENAMED = {
+    "BentColumnsWarning": "bent",
+    "GroupsOfRowsWarning": "groups",
+    "RepeatedLimitWarning": "repeated-minimum",
+    "SingularCovarianceWarning": "singular",
+    "SkewedColumnsWarning": "skewed",
+    "TiedValuesWarning": "ties",
+    "ZerosForAnotherReasonWarning": "excess-zeros",
+}
+"""Kinds by the classes of warnings before they had kinds, where these are not the same words; for one release."""
+
+
+if TYPE_CHECKING:
+    from sklearn.exceptions import ConvergenceWarning as _Convergence
+
+    class ConvergenceWarning(UnreluWarning, _Convergence):
+        """A search ended before it was over."""
+
+else:
+
+    def __getattr__(name: str) -> Any:
+        if name == "ConvergenceWarning":
+            # scikit-learn brings NumPy, for which `unrelu --help` does not wait.
+            from sklearn.exceptions import ConvergenceWarning as theirs
+
+            told = {"__doc__": "A search ended before it was over.", "__module__": __name__}
+            globals()[name] = type(name, (UnreluWarning, theirs), told)
+            return globals()[name]
+        said = f"module {__name__!r} has no attribute {name!r}"
+        kind = _RENAMED.get(name, re.sub(r"\B([A-Z])", r"-\1", name.removesuffix("Warning")).lower())
+        if name == "DoubtfulTableWarning":
+            said += ": it is AssumptionWarning now"
+        elif name.endswith("Warning") and any(kind in kinds for kinds in KINDS.values()):
+            said += f": it is {warning_class(kind).__name__} of kind {kind!r} now"
+        raise AttributeError(said)

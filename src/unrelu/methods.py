@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from unrelu import registry
-from unrelu.checks.findings import doubts_of, warn_of
+from unrelu.checks.findings import doubts_of
 from unrelu.checks.misfit import LookQuestion, look_at
 from unrelu.contracts import (
     Assumptions,
@@ -26,7 +26,6 @@ from unrelu.errors import InvalidParameterError
 from unrelu.fit.one_pass import Learned, census_of, learn_record
 from unrelu.passes.engine import ask_at_once
 from unrelu.passes.pair_moments import PairMomentsQuestion
-from unrelu.passes.tiles import ScreeningQuestion
 from unrelu.validation import check_choice, check_count
 
 LEARNING = "Learning"
@@ -92,7 +91,6 @@ class OnePass:
         stages = learn_record(record, assumptions, evidence.feature_names, evidence.place)
         look = look_at(evidence, assumptions)
         doubts = doubts_of(record, stages.rows, assumptions, stages.pairs, stages.assembly, look)
-        warn_of(doubts, evidence.feature_names)
         rows = record.n_rows, record.effective_rows
         report = LearningReport.of(
             "one_pass", *rows, census_of(record), stages.assembly, doubts=doubts, **assumptions.limits
@@ -148,8 +146,8 @@ class Auto:
             return OnePass(), "one column" if d == 1 else "the full likelihood of a table of this size takes longer"
         if n < _ROWS_A_COLUMN * d:
             return OnePass(), "rows are few for that many columns"
-        evidence.collect(ScreeningQuestion(assumptions.lowest)).check(assumptions, evidence.feature_names)
-        tally = evidence.collect(CellTallyQuestion(assumptions.censoring))
+        tally = evidence.collect(CellTallyQuestion(assumptions.censoring, assumptions.lowest))
+        tally.screening.check(assumptions, evidence.feature_names)
         if tally.seen.sum() >= tally.weight * d * (1.0 - 1e-12):
             return OnePass(), "no cell is hidden or missing"
         return FullLikelihood(), "a table of this size takes some seconds at most"
@@ -283,8 +281,3 @@ def method_named(method: str | Method) -> Method:
 def expects_outliers(method: str | Method) -> bool:
     """Whether a method leaves rows or cells out."""
     return isinstance(method_named(method), Robust | RobustCells)
-
-
-def is_of_papers(method: str | Method) -> bool:
-    """Whether a method is one of the papers' own, which assume normal columns."""
-    return bool(getattr(method_named(method), "of_papers", False))

@@ -423,7 +423,7 @@ class RectifiedGaussian:
                [0.3, 0.3]])
         """
         density, values = self._scored(X)
-        return np.abs(density.strange(values, density.cell_residuals(values)))
+        return np.abs(density.strangeness(values))
 
     def condition(self, given: Mapping[int | str, float]) -> RectifiedGaussian:
         """The law of the other columns where some have known values, in your units.

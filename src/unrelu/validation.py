@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unrelu.contracts import BoolArray, FloatArray
-from unrelu.errors import InvalidParameterError
+from unrelu.errors import InvalidParameterError, warning_class
 
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
 
@@ -60,12 +60,18 @@ def label_columns(which: BoolArray, feature_names: Sequence[str] | None) -> str:
     return listed(column_label(int(j), feature_names) for j in np.flatnonzero(which))
 
 
-def warn(message: str, category: type[Warning], **fields: Any) -> None:
-    """Issue a warning that points at the caller's line, outside this package; ``fields`` as of all our warnings."""
+def warn(message: str, kind: str, **fields: Any) -> None:
+    """Issue a warning of a kind in :data:`unrelu.errors.KINDS`; ``fields`` as of all our warnings."""
+    warn_together([(message, kind)], **fields)
+
+
+def warn_together(lines: Sequence[tuple[str, str]], **fields: Any) -> None:
+    """Issue one warning of several lines and their kinds; it points at the caller's line, outside this package."""
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
-    warnings.warn(category(message, **fields), stacklevel=level)
+    message, kinds = "\n".join(f"{line} [{kind}]" for line, kind in lines), [kind for _, kind in lines]
+    warnings.warn(warning_class(kinds[0])(message, *kinds, **fields), stacklevel=level)
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:

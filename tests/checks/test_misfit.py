@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import unrelu
+from tests.warned import warns
 from unrelu.checks.misfit import Look, is_sorted, neighbours_of
 from unrelu.estimators.second_look import has_far_values
 
@@ -44,11 +45,11 @@ def doubts(x, method="one_pass", shape="normal", **options):
 
 
 KINDS = {
-    "t5": "heavy tails",
+    "t5": "heavy-tails",
     "quadratic": "bent",
     "mixture": "groups",
-    "zeros": "zeros for another reason",
-    "serial": "dependent rows",
+    "zeros": "excess-zeros",
+    "serial": "dependent-rows",
 }
 
 
@@ -65,19 +66,13 @@ def test_rows_of_the_model_get_none():
 
 
 def test_every_one_has_its_warning():
-    for kind, name in (
-        ("t5", "HeavyTailsWarning"),
-        ("quadratic", "BentColumnsWarning"),
-        ("mixture", "GroupsOfRowsWarning"),
-        ("zeros", "ZerosForAnotherReasonWarning"),
-        ("serial", "DependentRowsWarning"),
-    ):
-        with pytest.warns(getattr(unrelu.errors, name)):
+    for kind, said in KINDS.items():
+        with warns(said):
             unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(table(kind))
 
 
 def test_what_is_told_of_zeros_and_of_curves():
-    zeros = doubts(table("zeros", 0.2))["zeros for another reason"]
+    zeros = doubts(table("zeros", 0.2))["excess-zeros"]
     assert zeros.columns == (0, 1, 2, 3, 4)
     assert 0.1 < min(zeros.values) < max(zeros.values) < 0.4  # to first order
     assert "means come out too low" in zeros.words
@@ -114,10 +109,10 @@ def test_heavy_tails_of_one_column_and_of_all():
     x = latent("normal")
     x[:, 2] = np.random.default_rng(5).standard_t(4, N)
     found = doubts(x, floor=None)
-    assert found["heavy tails"].columns == (2,)
-    assert "shape='free'" in found["heavy tails"].remedy
+    assert found["heavy-tails"].columns == (2,)
+    assert "shape='free'" in found["heavy-tails"].remedy
     assert doubts(x, floor=None, shape=["normal", "normal", "free", "normal", "normal"]) == {}
-    assert doubts(table("t5"), shape="free")["heavy tails"].columns == ()  # which no shapes of columns change
+    assert doubts(table("t5"), shape="free")["heavy-tails"].columns == ()  # which no shapes of columns change
 
 
 def test_limits_by_cell_have_doubts():
@@ -127,10 +122,10 @@ def test_limits_by_cell_have_doubts():
     assert doubts(np.maximum(y, limit), "full_likelihood", floor=limit) == {}
     found = doubts(np.exp(np.maximum(y, limit)), "full_likelihood", floor=np.exp(limit))
     assert "shape='free'" in next(iter(found.values())).remedy
-    assert doubts(np.maximum(latent("t5"), limit), "full_likelihood", floor=limit).keys() == {"heavy tails"}
+    assert doubts(np.maximum(latent("t5"), limit), "full_likelihood", floor=limit).keys() == {"heavy-tails"}
     x = np.maximum(y + 0.5, limit)
     lost = rng.random(x.shape) < 0.2
-    assert "zeros for another reason" in doubts(np.where(lost, limit, x), "full_likelihood", floor=limit)
+    assert "excess-zeros" in doubts(np.where(lost, limit, x), "full_likelihood", floor=limit)
 
 
 @pytest.mark.parametrize("method", ["robust", "robust_cells"])

@@ -5,8 +5,8 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from unrelu.checks.misfit import LookQuestion, look_at
-from unrelu.contracts import Assumptions, Block
-from unrelu.passes.engine import LocalEngine, RecordedEvidence, SampleEvidence, ask_at_once
+from unrelu.contracts import Assumptions, Block, Evidence
+from unrelu.passes.engine import LocalEngine, ask_at_once
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.tables import ArraySamples
 from unrelu.tables.device import DeviceSamples
@@ -59,12 +59,12 @@ def test_rows_are_read_once_for_both_questions():
 
     assumptions = Assumptions((0.0,) * 3)
     question = PairMomentsQuestion.under(assumptions)
-    evidence = SampleEvidence(Counted(TABLE), LocalEngine())
+    evidence = Evidence(Counted(TABLE), LocalEngine())
     ask_at_once(evidence, question, LookQuestion(assumptions.censoring))
     record, look = evidence.collect(question), look_at(evidence, assumptions)
     assert Counted.passes == 1
     same(look, QUESTION(Block(TABLE)))
     np.testing.assert_array_equal(record.count, collected(ArraySamples(TABLE), question).count)
-    kept = RecordedEvidence(question, record)
+    kept = Evidence(None, answers={question: record})
     ask_at_once(kept, question, LookQuestion(assumptions.censoring))
     assert look_at(kept, assumptions) is None

@@ -61,7 +61,15 @@ def test_a_column_of_which_a_third_would_go_is_named_and_left(run, folder, rows,
     for given in (("--model", model), ("--shape", "normal"), ()):
         result = run("clean", "other.csv", *given, "-o", "out.csv")
         assert result.exit_code == 0
-        assert "('Pb'): rather the column" in " ".join(result.stderr.split())
+        if "--model" in given:
+            assert "('Pb'): rather the column" in " ".join(result.stderr.split())
+            assert result.stderr.endswith("[not-cleaned]\n")
+        else:
+            assert "many-bad-cells (1 column)" in " ".join(result.stdout.split())
+            result = run("clean", "other.csv", *given, "-o", "out.csv", "--json")
+            doubts = json.loads(result.stdout)["report"]["doubts"]
+            left = [doubt for doubt in doubts if "all of them are left" in doubt["words"]]
+            assert [(doubt["kind"], doubt["columns"]) for doubt in left] == [("many-bad-cells", [1])]
         cleaned = pd.read_csv("out.csv").to_numpy()
         np.testing.assert_array_equal(cleaned[:, 1], changed[:, 1])
         assert np.isnan(cleaned[3, 0])

@@ -96,7 +96,7 @@ def test_only_what_is_wanted_is_written_and_told(folder):
 def test_outputs_are_refused_before_the_work(folder, outputs, words):
     (folder / "rows.csv").write_text("a\n1\n")
     with pytest.raises(OutputError) as refusal:
-        Job(dict(enumerate(outputs)), tables=["r*.csv"])  # a glob finds it, too
+        Job(dict(enumerate(outputs)), {"paths": ["r*.csv"]})  # a glob finds it, too
     assert words in str(refusal.value)
     assert os.listdir(folder) == ["rows.csv"]
 

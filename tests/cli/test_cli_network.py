@@ -139,7 +139,7 @@ def test_edges_that_halves_do_not_share_are_a_doubt(run, folder):
     facts = json.loads(run(*given, "--json").stdout)
     unstable = facts["n_edges"] - facts["n_stable"]
     assert 2 * unstable > facts["n_edges"]
-    assert [doubt["kind"] for doubt in facts["report"]["doubts"]].count("unstable edges") == 1
+    assert [doubt["kind"] for doubt in facts["report"]["doubts"]].count("unstable-edges") == 1
     text = " ".join(run(*given).stdout.split())
     assert "Doubtful, so that the answer may be wrong" in text
     assert f"{facts['n_stable']} of them are stable" in text

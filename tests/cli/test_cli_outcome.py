@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 import unrelu
 from unrelu.cli import main
+from unrelu.validation import warn_together
 
 HEAVY = {"numpy", "scipy", "numba", "sklearn", "pyarrow", "matplotlib", "pandas"}
 
@@ -92,6 +94,21 @@ def test_warnings_of_other_libraries_are_not_shown(run, model, monkeypatch):
 
     monkeypatch.setattr(unrelu.storage.format, "read_header", noisy)
     assert run("info", model).stderr == ""
+
+
+def test_a_warning_of_several_findings_has_a_line_for_each(run, model, monkeypatch):
+    import unrelu.storage.format
+
+    original = unrelu.storage.format.read_header
+
+    def doubtful(*asked: Any) -> object:
+        warn_together([("Columns are skewed: floor='min'.", "skewed"), ("Ties.", "ties")])
+        return original(*asked)
+
+    monkeypatch.setattr(unrelu.storage.format, "read_header", doubtful)
+    lines = ["Columns are skewed: --floor min. [skewed]", "Ties. [ties]"]
+    assert run("info", model).stderr == "".join(f"Warning: {line}\n" for line in lines)
+    assert json.loads(run("info", model, "--json").stdout)["warnings"] == lines
 
 
 @pytest.mark.parametrize(

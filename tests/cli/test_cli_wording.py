@@ -26,6 +26,9 @@ from unrelu.errors import InvalidDataError, InvalidParameterError
         ("Lower n_components, or raise max_iter.", "Lower --components, or raise --max-iter."),
         ("row_weights_ and output_bias_ are attributes", "row_weights_ and output_bias_ are attributes"),
         ("give method=unrelu.papers.Likelihood(norm)", "give method=unrelu.papers.Likelihood(norm)"),
+        ("at least 1/(n_simulations + 1) = 0.05, or so", "at least 1/(--simulations + 1) = 0.05, or so"),
+        ("not settled after max_iter=nan rounds", "not settled after max_iter=nan rounds"),
+        ("drop=['a b=3', 'c'] and id='d'", "--drop 'a b=3,c' and --id d"),
         ("two\nlines", "two lines"),
     ],
 )

@@ -293,6 +293,14 @@ def test_fitted_attributes_are_the_same_objects_on_every_access(name):
         assert first is again or (isinstance(first, float | int) and first == again), each
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_limits_and_shapes_that_are_no_parameters_are_no_attributes(name):
+    estimator = CASES[name].make()
+    parameters = estimator.get_params()
+    for each in ("floor", "ceiling", "shape", "floor_tolerance", "random_state"):
+        assert hasattr(estimator, each) == (each in parameters), each
+
+
 @every
 def test_sampling_has_one_signature(name):
     case = CASES[name]
@@ -359,8 +367,8 @@ class WithoutFloor(unrelu.RectifiedGaussianLearner):
 
 
 class DeafToFloor(unrelu.RectifiedGaussianLearner):
-    def _assumed(self, columns):
-        return Assumptions((0.0,) * len(columns.floor))
+    def _assumptions(self, columns=None):
+        return Assumptions((0.0,) * self.n_features_in_)
 
 
 class DeafToShape(unrelu.RectifiedGaussianLearner):

@@ -26,7 +26,7 @@ Y = np.exp(0.3 * RNG.normal(size=(300, 3)) @ (np.eye(3) + 0.5))
 X = np.fmax(Y, FLOOR)
 X[5] = NAN
 MARKS = np.where(X == FLOOR, -1, 0)
-pytestmark = pytest.mark.filterwarnings("ignore::unrelu.errors.DoubtfulTableWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::unrelu.errors.AssumptionWarning")
 
 
 class Seeing:
@@ -265,6 +265,13 @@ def test_densities_heed_them():
     learner = shown(X, floor=FLOOR)[0]
     assert_allclose(learner.score_samples(X), learner.distribution_.log_prob(X, floor=FLOOR), atol=1e-9)
     assert abs(learner.score(X) - learner.distribution_.log_prob(X).mean()) > 0.1  # as if marked cells were seen
+
+
+def test_a_network_scores_rows_by_them_as_its_learner_does():
+    options = {"floor": FLOOR, "shape": "normal"}
+    learner = unrelu.RectifiedGaussianLearner("full_likelihood", **options).fit(X)
+    network = unrelu.RectifiedGaussianNetwork("ebic", method="full_likelihood", **options).fit(X)
+    assert_allclose(network.score_samples(X), learner.score_samples(X), rtol=1e-9)
 
 
 def test_what_a_fitted_learner_cannot_do_with_them_it_refuses():

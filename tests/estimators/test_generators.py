@@ -12,15 +12,13 @@ from sklearn.base import clone
 import unrelu
 from tests.references import generators as reference
 from tests.references import layers
+from tests.warned import warns
 from unrelu import TwoLayerReLULearner
 from unrelu.errors import (
     CannotPeelError,
-    DoubtfulInputsWarning,
-    DoubtfulUnitsWarning,
     InvalidDataError,
     InvalidParameterError,
-    UnfinishedWarning,
-    WeakColumnsWarning,
+    about,
 )
 from unrelu.recovery.layers.peeling import with_inputs
 
@@ -39,7 +37,7 @@ def net():
 
 @pytest.fixture(scope="module")
 def peeled(net):
-    with pytest.warns(DoubtfulInputsWarning, match=f"46 of 900 {FEW_ON}") as heard:
+    with warns("doubtful-inputs", match=f"46 of 900 {FEW_ON}") as heard:
         found = unrelu.peel(net.X, [8], n_inputs=3)
     assert len(heard) == 1
     return found
@@ -149,7 +147,7 @@ def test_a_file_gives_the_network_back(peeled, fresh, tmp_path):
 
 def test_a_floor_moves_biases_alone(net, peeled, fresh):
     floor = seeded(5).standard_normal(48)
-    with pytest.warns(DoubtfulInputsWarning):
+    with warns("doubtful-inputs"):
         moved = unrelu.peel(net.X + floor, [8], n_inputs=3, floor=floor)
     known = moved.layers[0].column_identifiable & peeled.layers[0].column_identifiable
     np.testing.assert_allclose(moved.layers[0].weights[known], peeled.layers[0].weights[known], atol=1e-6)
@@ -167,7 +165,7 @@ def test_rows_that_are_none(peeled):
 
 
 def test_the_number_of_inputs_is_found(net, peeled):
-    with pytest.warns(DoubtfulInputsWarning, match=FEW_ON):
+    with warns("doubtful-inputs", match=FEW_ON):
         found = unrelu.peel(net.X, [8], n_inputs="auto")
     assert found.inner.n_inputs == 3
     tried = dict(found.inner.choice)
@@ -178,7 +176,7 @@ def test_the_number_of_inputs_is_found(net, peeled):
 
 def test_someone_hears_of_every_step(net):
     heard = []
-    with pytest.warns(DoubtfulInputsWarning):
+    with warns("doubtful-inputs"):
         unrelu.peel(net.X, [8], n_inputs=3, watch=heard.append)
     stages = list(dict.fromkeys(step.stage for step in heard))
     assert stages == ["Layer 1: undoing the rectifier", "Layer 1: finding units"]
@@ -194,7 +192,7 @@ def test_an_interrupt_leaves_the_units_found(net):
             raise KeyboardInterrupt
 
     said = r"Layer 1: The search was interrupted after \d of 8 hidden units were found"
-    with pytest.warns(UnfinishedWarning, match=said) as heard:
+    with warns("unfinished", match=said) as heard:
         found = unrelu.peel(net.X, [8], n_inputs=3, watch=stop)
     layer = found.layers[0]
     assert len(heard) == 1
@@ -265,7 +263,7 @@ def test_few_rows_are_refused(net):
 
 def test_a_unit_that_is_never_off_is_named_and_the_network_right(net):
     net = with_bias(net, 2, 30.0)
-    with pytest.warns(DoubtfulUnitsWarning, match=r"Layer 1: hidden units \d are never off"):
+    with warns("doubtful-units", match=r"Layer 1: hidden units \d are never off"):
         found = unrelu.peel(net.X, [8], n_inputs=3)
     [doubtful] = found.layers[0].report.doubtful_units
     assert found.layers[0].report.rows_off[doubtful] == 0
@@ -293,7 +291,7 @@ def test_outputs_that_do_not_vary_are_not_in_the_way(net, fresh):
     X, Y = net.X.copy(), fresh.X.copy()
     for rows in (X, Y):
         rows[:, 3], rows[:, 4] = 0.0, 2.5
-    with pytest.warns(DoubtfulInputsWarning, match=FEW_ON):
+    with warns("doubtful-inputs", match=FEW_ON):
         found = unrelu.peel(X, [8], n_inputs=3)
     layer = found.layers[0]
     assert not layer.column_identifiable[3]
@@ -312,7 +310,7 @@ def test_values_that_are_no_numbers(net):
 def test_single_precision_is_noise_of_its_own_size():
     net = reference.draw(0, 60, 12, 4, 1200)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DoubtfulInputsWarning)
+        warnings.filterwarnings("ignore", about("doubtful-inputs"))
         found = unrelu.peel(net.X.astype(np.float32), [12], n_inputs=4).layers[0]
     known = found.column_identifiable
     assert reference.sines(found.weights[known], net.A2[known])[0].max() < 1e-5  # 6e-8 times a condition below 100
@@ -328,7 +326,7 @@ def test_with_noise_outputs_are_fitted_again_from_their_inputs(net, peeled):
     matrix = replace(layer.matrix_report, residual=noise / float(np.sqrt((net.T**2).mean())))
     report = replace(layer.report, noise=noise)
     noisy = replace(layer, weights=weights, bias=layer.bias - lower, matrix_report=matrix, report=report)
-    with pytest.warns(WeakColumnsWarning, match=f"Outputs {rare} are on in too few rows for their noise"):
+    with warns("weak-columns", match=f"Outputs {rare} are on in too few rows for their noise"):
         found = with_inputs(replace(peeled, layers=(noisy,)), peeled.inner, np.maximum(T - lower, 0.0), 0)
     outer = found.layers[0]
     known = outer.column_identifiable
@@ -430,7 +428,7 @@ def test_two_layers_have_samples(two):
 
 
 def test_a_learner_with_a_floor_is_a_peeled_layer(net, peeled, fresh, tmp_path):
-    with pytest.warns(DoubtfulInputsWarning, match=FEW_ON):
+    with warns("doubtful-inputs", match=FEW_ON):
         learner = TwoLayerReLULearner(8, n_inputs=3, floor=0.0).fit(net.X)
     np.testing.assert_array_equal(learner.output_weights_, peeled.layers[0].weights)
     np.testing.assert_array_equal(learner.input_weights_, peeled.inner.weights)
@@ -459,7 +457,7 @@ def test_without_inputs_asked_for_there_are_none(net):
 def test_facets_that_do_not_tell_the_units_are_helped_by_inputs():
     """Fewer inputs than units, which nobody said: planes hold rows by coincidence, and some are no units."""
     net = reference.draw(1, 16, 8, 3, 1600, output_bias=False)
-    with pytest.warns(DoubtfulInputsWarning, match="390 of 1,600 rows"):
+    with warns("doubtful-inputs", match="390 of 1,600 rows"):
         learner = TwoLayerReLULearner(8).fit(net.T)
     assert learner.report_.method == "widening"
     assert reference.sines(learner.output_weights_, net.A2)[0].max() < 1e-9
@@ -486,7 +484,7 @@ def test_two_layers_of_another_number_are_refused():
 def test_two_layers_in_no_time():
     net = linear(True)
     try:
-        with pytest.warns(UnfinishedWarning, match=r"The time was up after \d of 8 hidden units were found"):
+        with warns("unfinished", match=r"The time was up after \d of 8 hidden units were found"):
             learner = TwoLayerReLULearner(8, n_inputs=3, output_bias=True, max_seconds=1e-6).fit(net.T)
     except InvalidDataError as error:
         pytest.fail(f"planes of the first look were found, but: {error}")

@@ -14,7 +14,7 @@ from sklearn.utils.estimator_checks import check_outliers_fit_predict, check_out
 from unrelu import FloorOutlierDetector, RectifiedGaussian, RectifiedGaussianLearner, methods, synthetic
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.fit.robust_rows.detection import OutlierScores, score_threshold, strange_cells, strangeness
+from unrelu.fit.robust_rows.detection import OutlierScores, score_threshold, strange_cells
 from unrelu.posterior.density import ScoreQuestion
 from unrelu.tables import ArraySamples, open_samples, write_table
 
@@ -80,7 +80,7 @@ def test_predictions_decisions_and_p_values_agree(table, truth, rate):
     np.testing.assert_array_equal(flagged, detector.p_values(X) < rate)
     np.testing.assert_array_equal(detector.decision_function(X), detector.score_samples(X) - detector.offset_)
     at_threshold = np.array([detector.offset_, np.nextafter(detector.offset_, -np.inf)])
-    np.testing.assert_array_equal(detector._scores.p_value(at_threshold) < rate, [False, True])
+    np.testing.assert_array_equal(detector._scores.tail.p_value(at_threshold) < rate, [False, True])
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_planted_outliers_are_found_and_their_column_is_named(truth, table):
     # A shift of 6 standard deviations, 6.6 given the other cells, is missed where the row's own deviation is below
     # -2.9, as chi-square (4) leaves 1 % beyond 13.3 = 3.65^2: at most .2 % of 300 rows, 4 with 4 standard errors.
     assert np.sum(detector.predict(dirty[planted]) == 1) <= 4
-    cells = strangeness(detector._scores, dirty[planted])
+    cells = detector._scores.scores.strangeness(dirty[planted])
     # Another cell is stranger where deviations outweigh 6.6 (1 - .19) = 5.3, which have errors of about 1.4 each.
     assert np.mean(np.argmax(np.abs(cells), axis=1) == 3) > 0.98
     assert detector.cell_residuals(dirty[planted])[:, 3].min() > 0.0
@@ -233,7 +233,7 @@ def test_expected_zeros_count_nothing_and_cells_off_a_constant_count_infinitely(
     model = RectifiedGaussian([-2.0, 3.0, 5.0], np.diag([1.0, 1.0, 0.0]))
     scorer = OutlierScores.of_model(model)
     X = np.array([[0.0, 0.0, 5.0], [0.0, 3.5, 6.0], [np.nan, 3.5, 4.0]])
-    cells = strangeness(scorer, X)
+    cells = scorer.scores.strangeness(X)
     np.testing.assert_allclose(cells, [[0.0, -3.0, np.nan], [0.0, 0.5, np.inf], [np.nan, 0.5, -np.inf]], atol=1e-6)
     found = strange_cells(scorer, np.arange(3), frozenset({1}), (), Block(X))
     assert [[column for column, _ in found.drivers[row]] for row in range(3)] == [[1], [2], [2]]
@@ -390,7 +390,7 @@ def test_a_model_alone_makes_a_detector(truth, table):
     given = FloorOutlierDetector.from_model(truth, false_alarm_rate=0.05, random_state=3)
     expected = OutlierScores.of_model(truth, seed=3)
     np.testing.assert_array_equal(given.score_samples(table), expected.score(table))
-    np.testing.assert_array_equal(given.p_values(table), expected.p_value(expected.score(table)))
+    np.testing.assert_array_equal(given.p_values(table), expected.tail.p_value(expected.score(table)))
     assert given.offset_ == score_threshold(expected, 0.05)
     assert given.distribution_ is truth
     # 3,000 rows of the model itself, and a threshold from as many simulated rows as fit: 4 standard errors.

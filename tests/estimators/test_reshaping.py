@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import gammaincinv, ndtr
 
+from tests.warned import warns
 from unrelu import FloorOutlierDetector, RectifiedGaussianLearner
-from unrelu.errors import ManyBadCellsWarning
-from unrelu.estimators.second_look import keeping
+from unrelu.estimators.fits import keeping
 from unrelu.shapes import Free, Log, Normal, Power
 from unrelu.tables.prepared import Columns
 
@@ -74,7 +74,7 @@ def test_a_column_that_is_half_bad_is_named_and_keeps_its_shape(law):
     x = np.maximum(z + 1.0, 0.0) if law == "rectified" else LAWS[law](z)
     x[:450, 1] += 8.0 * x[:, 1].std()
     learner = RectifiedGaussianLearner("robust_cells")
-    with pytest.warns(ManyBadCellsWarning, match="in column 1"):
+    with warns("many-bad-cells", match="In column 1"):
         learner.fit(x)
     assert all(shape.kind != "free" for shape in learner.shapes_ or ())
     assert np.abs(learner.correlation_[0, 2:] - 0.5).max() < 4.0 * 0.75 / np.sqrt(1000) / 0.8  # with some at the floor

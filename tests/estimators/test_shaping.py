@@ -13,8 +13,9 @@ import scipy.stats
 from numpy.testing import assert_allclose, assert_array_equal
 
 import unrelu
+from tests.warned import warns
 from unrelu import FloorOutlierDetector, RectifiedGaussianLearner, RectifiedGaussianMixture, ReLUMatrixRecovery
-from unrelu.errors import InvalidDataError, InvalidParameterError, RepeatedLimitWarning, UnreluWarning
+from unrelu.errors import InvalidDataError, InvalidParameterError, UnreluWarning
 from unrelu.shapes import Free, Log, Normal, Power
 from unrelu.tables import open_samples
 
@@ -214,9 +215,9 @@ def test_what_goes_with_normal_columns_alone():
 
 
 def test_doubts_speak_in_the_users_units():
-    with pytest.warns(RepeatedLimitWarning, match=r"column 0 \('As'\): 0.5, column 1 \('Pb'\): 0.5, .*: 0.8. If it"):
+    with warns("repeated-minimum", match=r"column 0 \('As'\): 0.5, column 1 \('Pb'\): 0.5, .*: 0.8. If it"):
         learner("log", floor=None).fit(TABLE)
-    with pytest.warns(RepeatedLimitWarning, match=r"largest value .* column 0 \('As'\): 1.5"):
+    with warns("repeated-maximum", match=r"largest value .* column 0 \('As'\): 1.5"):
         learner("free").fit(TABLE.clip(upper=1.5))
 
 

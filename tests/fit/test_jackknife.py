@@ -9,8 +9,9 @@ import pytest
 from scipy import stats
 
 import unrelu
+from tests.warned import warns
 from unrelu import RectifiedGaussianLearner, synthetic
-from unrelu.errors import FewGroupsWarning, InvalidDataError, InvalidParameterError
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.fit.jackknife import intervals
 from unrelu.tables import open_samples
 
@@ -153,7 +154,7 @@ def test_constant_columns_and_perfect_pairs_have_the_errors_they_had():
 
 def test_doubts_are_said_once():
     x = np.column_stack([table(), np.full(N, 2.0)])
-    with pytest.warns(unrelu.errors.ConstantColumnWarning) as said:
+    with warns("constant-column") as said:
         learner().fit(x)
     assert len(said) == 1
 
@@ -193,9 +194,9 @@ def test_pairs_that_one_group_alone_sees_have_no_error():
 
 
 def test_few_or_unequal_groups_are_doubtful():
-    with pytest.warns(FewGroupsWarning, match=r"The 3 groups of rows count as 3.0 of equal size"):
+    with warns("few-groups", match=r"The 3 groups of rows count as 3.0 of equal size"):
         learner().fit(table(), groups=np.arange(N) % 3)
-    with pytest.warns(FewGroupsWarning, match=r"The 10 groups of rows count as 1\.\d"):
+    with warns("few-groups", match=r"The 10 groups of rows count as 1\.\d"):
         learner().fit(table(), groups=np.maximum(np.arange(N) - N + 10, 0))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -13,7 +13,7 @@ from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError
 from unrelu.fit.margins import Column, censored_fits, empirical_law, fit_powers, fit_shapes, unreached_floors
 from unrelu.limits import limits_of
-from unrelu.passes.columns import MarginsQuestion
+from unrelu.passes.columns import margins_of
 from unrelu.shapes import Free, Log, Normal, Power, Seen
 
 rng = np.random.default_rng(0)
@@ -30,7 +30,7 @@ def fitted(request, x, floor=None, ceiling=None, weights=None, parts=1, names=No
     x = np.asarray(x)
     x = x[:, None] if x.ndim == 1 else x
     blocks = np.array_split(np.arange(len(x)), parts)
-    records = [MarginsQuestion()(Block(x[rows], 0, None if weights is None else weights[rows])) for rows in blocks]
+    records = [margins_of(Block(x[rows], 0, None if weights is None else weights[rows])) for rows in blocks]
     margins = records[0]
     for record in records[1:]:
         margins = margins.merge(record)
@@ -39,7 +39,7 @@ def fitted(request, x, floor=None, ceiling=None, weights=None, parts=1, names=No
 
 
 def powers(x, floor=None, ceiling=None):
-    margins = MarginsQuestion()(Block(x, 0, None))
+    margins = margins_of(Block(x, 0, None))
     limits = limits_of(floor, ceiling, x.shape[1], None)
     return fit_powers([Column.of(margins, j, limits) for j in range(x.shape[1])])
 
@@ -299,7 +299,7 @@ def test_a_floor_that_no_value_reaches_is_no_floor():
     x = np.exp(rng.standard_normal(300)) + 0.5
     for request_ in ("power", "auto"):
         assert fitted(request_, x, floor=0.0) == fitted(request_, x)
-    margins, limits = MarginsQuestion()(Block(x[:, None])), limits_of(0.0, None, 1, None)
+    margins, limits = margins_of(Block(x[:, None])), limits_of(0.0, None, 1, None)
     assert unreached_floors(margins, limits).tolist() == [True]
     assert unreached_floors(margins, limits_of(0.4, None, 1, None)).tolist() == [False]  # a limit that was named
 
@@ -360,7 +360,7 @@ def own_limits(n, seed=0, share=0.5):
 
 
 def fitted_with_limits(request_, x, marks):
-    margins = MarginsQuestion()(Block(x, 0, beyond=marks))
+    margins = margins_of(Block(x, 0, beyond=marks))
     return fit_shapes([request_], margins, limits_of(None, None, 1, None), None)[0], margins
 
 

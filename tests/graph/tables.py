@@ -3,6 +3,7 @@
 import numpy as np
 
 from unrelu import RectifiedGaussian
+from unrelu.graph.learning import Known
 
 
 def chain(d, partial=0.4, bias=0.2):
@@ -18,3 +19,8 @@ def floored(model, n, seed):
 
 def chain_edges(d):
     return np.eye(d, k=1, dtype=bool) | np.eye(d, k=-1, dtype=bool)
+
+
+def known_of_rows(correlation, n_rows):
+    """What rows without floors and gaps know."""
+    return Known(correlation, n_rows, np.full_like(correlation, n_rows))

@@ -5,10 +5,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.graph.tables import chain, chain_edges
+from tests.graph.tables import chain, chain_edges, known_of_rows
 from unrelu.contracts import PairCorrelations
-from unrelu.errors import InvalidDataError, InvalidParameterError, TrivialNetworkWarning
-from unrelu.graph.learning import check_rows, in_columns, known_of_rows, learn_network, rows_that_would_do
+from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.graph.learning import (
+    check_rows,
+    doubts_of_edges,
+    in_columns,
+    learn_network,
+    rows_that_would_do,
+)
 
 CHAIN = chain(6).correlation
 
@@ -50,10 +56,15 @@ def test_a_penalty_is_used_as_given():
 
 
 def test_penalties_that_leave_nothing_or_everything_are_told():
-    with pytest.warns(TrivialNetworkWarning, match=r"0\.9 leaves no edge: the first comes below"):
-        assert learn_network(known_of_rows(CHAIN, 500.0), 0.9).n_edges == 0
-    with pytest.warns(TrivialNetworkWarning, match="leaves all 15 edges"):
-        network = learn_network(known_of_rows(CHAIN, 500.0), 0)
+    network = learn_network(known_of_rows(CHAIN, 500.0), 0.9)
+    assert network.n_edges == 0
+    (doubt,) = doubts_of_edges(network)
+    assert (doubt.kind, doubt.words) == ("trivial-network", "the penalty 0.9 leaves no edge.")
+    assert doubt.remedy.startswith("The first edge comes below 0.")
+    network = learn_network(known_of_rows(CHAIN, 500.0), 0)
+    (doubt,) = doubts_of_edges(network)
+    assert (doubt.kind, doubt.words) == ("trivial-network", "the penalty 0 leaves all 15 edges.")
+    assert doubts_of_edges(learn_network(known_of_rows(CHAIN, 500.0), 0.1)) == []
     np.testing.assert_allclose(network.precision, np.linalg.inv(CHAIN), rtol=1e-9)
 
 

@@ -3,12 +3,13 @@ from functools import partial
 import numpy as np
 import pytest
 
+from tests.warned import warns
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, methods
-from unrelu.contracts import Assumptions, RowParameters
-from unrelu.errors import InvalidDataError, PartialRecoveryWarning
+from unrelu.contracts import Assumptions, Evidence, RowParameters
+from unrelu.errors import InvalidDataError
 from unrelu.papers.batches import count_exceedances
 from unrelu.papers.learners import checked_tally, exceedance_angles
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples
 
 S = np.array([[1.0, 0.6, -0.3], [0.6, 2.0, 0.2], [-0.3, 0.2, 0.5]])
@@ -18,7 +19,7 @@ def estimate(x, bias, names=None, **options):
     d = x.shape[1]
     assumptions = Assumptions((0.0,) * d)
     rows = RowParameters(np.array(bias), np.ones(d), np.zeros(d), np.full((d, 2, 2), np.nan), np.zeros((d, 2, 3)))
-    evidence = SampleEvidence(ArraySamples(x, feature_names=names), LocalEngine())
+    evidence = Evidence(ArraySamples(x, feature_names=names), LocalEngine())
     tally = checked_tally(evidence, assumptions)
     counts = evidence.collect(partial(count_exceedances, rows.bias)).values
     return exceedance_angles(tally, counts, rows, evidence.feature_names, **options)
@@ -58,11 +59,11 @@ def test_clearly_negative_biases_are_refused_by_name():
 def test_partial_recovery_gives_the_other_pairs():
     truth = RectifiedGaussian([0.3, -1.0, 1.0], S)
     x = truth.sample(50_000, random_state=1)
-    with pytest.warns(PartialRecoveryWarning, match="column 1"):
+    with warns("partial-recovery", match="column 1"):
         pairs = estimate(x, [0.3, 0.0, 1.0], allow_partial=True)
     assert np.isnan(pairs.correlation[1, [0, 2]]).all()
     assert abs(pairs.correlation[0, 2] - truth.correlation[0, 2]) < 4 * pairs.stderr[0, 2]
-    with pytest.warns(PartialRecoveryWarning):
+    with warns("partial-recovery"):
         learner = RectifiedGaussianLearner(method=methods.TruncatedSGD(allow_partial=True)).fit(x)
     assert learner.correlation_[0, 1] == 0.0
     assert np.isnan(learner.correlation_stderr_[0, 1])

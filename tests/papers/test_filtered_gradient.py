@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from tests.warned import refuse, warns
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner
-from unrelu.contracts import Assumptions, Block, RowParameters
-from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError, RowOrderWarning
+from unrelu.contracts import Assumptions, Block, Evidence, RowParameters
+from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError, about
 from unrelu.methods import FilteredGradient, TruncatedSGD
 from unrelu.papers.batches import count_exceedances, tally_columns
 from unrelu.papers.learners import exceedance_angles
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples
 
 TRUTH = RectifiedGaussian([0.4, 1.0], [[1.0, 0.3], [0.3, 0.8]])
@@ -24,8 +25,8 @@ X = TRUTH.sample(6000, random_state=0)
 
 def learned(method, x=X, seed=0):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RowOrderWarning)
-        return method.learn(SampleEvidence(ArraySamples(x, block_rows=1500), LocalEngine()), ASSUMPTIONS, seed)
+        warnings.filterwarnings("ignore", about("row-order"))
+        return method.learn(Evidence(ArraySamples(x, block_rows=1500), LocalEngine()), ASSUMPTIONS, seed)
 
 
 def marginals(method, x=X, seed=0):
@@ -109,7 +110,7 @@ def test_steps_of_one_value_approach_the_descent_on_all():
 
 def test_blocks_do_not_change_what_is_drawn():
     method = FilteredGradient(None, stochastic=True)
-    whole = method.learn(SampleEvidence(ArraySamples(X, block_rows=6000), LocalEngine()), ASSUMPTIONS, 3)
+    whole = method.learn(Evidence(ArraySamples(X, block_rows=6000), LocalEngine()), ASSUMPTIONS, 3)
     np.testing.assert_allclose(learned(method, seed=3).rows.bias, whole.rows.bias, rtol=1e-10)
 
 
@@ -153,18 +154,18 @@ def test_consecutive_batches_resist_outliers_that_sit_together():
 
 def fit_consecutively(x, **options):
     method = FilteredGradient(order="consecutive", allow_partial=True, **options)
-    return method.learn(SampleEvidence(ArraySamples(x), LocalEngine()), ASSUMPTIONS, 0)
+    return method.learn(Evidence(ArraySamples(x), LocalEngine()), ASSUMPTIONS, 0)
 
 
 def test_an_order_that_says_nothing_is_told():
     for x in (X, with_outliers(6000, block=False)):
-        with pytest.warns(RowOrderWarning, match="nothing in the order of these rows.*use order='scattered'"):
+        with warns("row-order", match="nothing in the order of these rows.*use order='scattered'"):
             fit_consecutively(x)
 
 
 def test_sorted_rows_are_told():
     x = X[np.argsort(X[:, 1])]
-    with pytest.warns(RowOrderWarning, match=r"do not agree in column 1: the rows are sorted or drift"):
+    with warns("row-order", match=r"do not agree in column 1: the rows are sorted or drift"):
         fit_consecutively(x, batch_size=50)
 
 
@@ -174,14 +175,14 @@ def test_a_block_of_outliers_is_no_reason_to_warn(size, seed):
     x = RectifiedGaussian([0.0, 1.5], np.eye(2)).sample(8000, random_state=seed)
     x[2000:3000] = np.random.default_rng(seed).normal(5.0, 1.0, (1000, 2))
     with warnings.catch_warnings():
-        warnings.simplefilter("error", RowOrderWarning)
+        refuse("row-order")
         fit_consecutively(x, batch_size=size)
 
 
 def test_scattered_batches_never_warn():
     with warnings.catch_warnings():
-        warnings.simplefilter("error", RowOrderWarning)
-        FilteredGradient().learn(SampleEvidence(ArraySamples(X[np.argsort(X[:, 1])]), LocalEngine()), ASSUMPTIONS, 0)
+        refuse("row-order")
+        FilteredGradient().learn(Evidence(ArraySamples(X[np.argsort(X[:, 1])]), LocalEngine()), ASSUMPTIONS, 0)
 
 
 # --- bad input ----------------------------------------------------------------------------------
@@ -240,7 +241,7 @@ def test_a_matrix_that_is_no_covariance_is_told_and_kept():
     truth = RectifiedGaussian(np.full(5, 0.5), np.eye(5))
     x = truth.sample(3000, random_state=0)
     method = FilteredGradient(None, radius=1.3, steps=1, project=False)
-    evidence = SampleEvidence(ArraySamples(x), LocalEngine())
+    evidence = Evidence(ArraySamples(x), LocalEngine())
     assumptions = Assumptions((0.0,) * 5, nonnegative_bias=True)
     with pytest.raises(NotSemidefiniteError, match=r"an eigenvalue of -\d") as caught:
         method.learn(evidence, assumptions, 0)

@@ -5,11 +5,11 @@ import pytest
 from scipy import stats
 
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner
-from unrelu.contracts import Assumptions
+from unrelu.contracts import Assumptions, Evidence
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.methods import FilteredGradient, MedianBias, TruncatedSGD
 from unrelu.papers.batches import filter_named, sampled_descent
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples
 
 ASSUMPTIONS = Assumptions((0.0, 0.0))
@@ -18,7 +18,7 @@ TRUTH = RectifiedGaussian([0.4, 1.0], [[1.0, 0.3], [0.3, 0.8]])
 
 @pytest.fixture(scope="module")
 def evidence():
-    return SampleEvidence(ArraySamples(TRUTH.sample(100_000, random_state=0)), LocalEngine())
+    return Evidence(ArraySamples(TRUTH.sample(100_000, random_state=0)), LocalEngine())
 
 
 def test_filters_against_scipy():
@@ -114,7 +114,7 @@ def test_filters_dampen_outliers_and_the_plain_mean_does_not(outliers, filter):
     """One row in a hundred reaches a tenth of the batches of ten; one in twenty four tenths, too many to trim."""
     x = TRUTH.sample(20_000, random_state=2)
     x[:outliers] = np.random.default_rng(3).normal(5.0, 1.0, (outliers, 2))
-    dirty = SampleEvidence(ArraySamples(x), LocalEngine())
+    dirty = Evidence(ArraySamples(x), LocalEngine())
     error, plain = (
         np.abs(FilteredGradient(f, trim=0.2).learn(dirty, ASSUMPTIONS).rows.bias - TRUTH.bias).max()
         for f in (filter, None)

@@ -8,7 +8,8 @@ from scipy import sparse, stats
 from scipy.optimize import LinearConstraint, linprog, minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from unrelu.errors import InvalidParameterError, PartialRecoveryWarning
+from tests.warned import warns
+from unrelu.errors import InvalidParameterError
 from unrelu.papers.likelihood import BiasDensity, FeasibleSet, literal_program
 from unrelu.papers.program import (
     Likelihood,
@@ -356,7 +357,7 @@ class TestRank:
 
     def test_a_margin_that_no_matrix_keeps(self):
         X = rectified(truth(14))
-        with pytest.warns(PartialRecoveryWarning, match=r"rank 3 with the margin nu=0.5 .* relative residual of 0\.0"):
+        with warns("partial-recovery", match=r"rank 3 with the margin nu=0.5 .* relative residual of 0\.0"):
             recovered = Likelihood(NORMAL, nu=0.5).recover(task_of(X))
         assert recovered.residual > 1e-3
 

@@ -15,7 +15,8 @@ import pytest
 
 import unrelu
 from tests.references.commands import invoke
-from unrelu.errors import CheckpointWarning, InvalidParameterError, ModelFileError
+from tests.warned import warns
+from unrelu.errors import InvalidParameterError, ModelFileError
 from unrelu.passes import checkpoints
 from unrelu.passes import rows as blocks
 from unrelu.tables import open_samples, write_table
@@ -147,7 +148,7 @@ def test_no_space_for_the_checkpoint(monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("unrelu.storage.files.os.fsync", full)
-        with pytest.warns(CheckpointWarning, match="No space left while writing") as noted:
+        with warns("not-saved", match="No space left while writing") as noted:
             learner = fitted()
     assert len(noted) == 1
     assert Path("ck").read_bytes() == before

@@ -61,11 +61,11 @@ def test_the_same_rows_of_a_long_table_are_looked_at_however_it_is_cut():
 
 def test_ties_are_counted_among_what_is_above_the_floor():
     x = np.round(table(400), 1)
-    compared, different, step = ties(x, np.array(FLOOR))
+    compared, different, step = ties(np, x, x > np.array(FLOOR))
     for j in range(3):
         values = x[x[:, j] > FLOOR[j], j]
         distinct = np.unique(values)
         assert (compared[j], different[j]) == (len(values), len(distinct))
         assert step[j] == np.diff(distinct).min()
-    nothing = ties(np.full((4, 1), np.nan), np.zeros(1))
+    nothing = ties(np, np.full((4, 1), np.nan), np.zeros((4, 1), dtype=bool))
     assert [part.tolist() for part in nothing] == [[0.0], [0.0], [np.inf]]

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from unrelu.contracts import Block
-from unrelu.passes.columns import MOST_KEYS, MarginsQuestion
+from unrelu.passes.columns import MOST_KEYS, margins_of
 
 RNG = np.random.default_rng(0)
 N = 12_000
@@ -29,7 +29,7 @@ TABLE = np.column_stack(list(COLUMNS.values()))
 
 
 def asked(values, weights=None):
-    return MarginsQuestion()(Block(values, 0, weights))
+    return margins_of(Block(values, 0, weights))
 
 
 def assert_same(one, other, rtol=0.0):

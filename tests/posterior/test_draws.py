@@ -7,8 +7,9 @@ import pytest
 from scipy.stats import ks_2samp
 
 from tests.references.hidden import rejection_draws
+from tests.warned import warns
 from unrelu import FloorImputer, RectifiedGaussian
-from unrelu.errors import DependentDrawsWarning, InvalidParameterError
+from unrelu.errors import InvalidParameterError
 from unrelu.posterior.cells import Cells
 from unrelu.posterior.draws import drawn, drawn_parts
 from unrelu.shapes import Log
@@ -98,7 +99,7 @@ def test_walks_are_told():
     rng = np.random.default_rng(0)
     w = rng.standard_normal((120, 60))
     model = RectifiedGaussian(np.zeros(120), w @ w.T + 0.3 * np.eye(120))
-    with pytest.warns(DependentDrawsWarning, match="1 of 1 draws"):
+    with warns("dependent-draws", match="1 of 1 draws"):
         draws = model.sample_latent(np.zeros((1, 120)), random_state=0)
     assert (draws <= 0.0).all()
 

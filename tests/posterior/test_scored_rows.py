@@ -5,9 +5,10 @@ import pytest
 
 from tests.references.mixture import log_density
 from tests.references.row_density import exact_log_density
+from tests.warned import warns
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, RectifiedGaussianMixture
 from unrelu.contracts import Assumptions, Block
-from unrelu.errors import ConstantColumnWarning, InvalidDataError
+from unrelu.errors import InvalidDataError
 from unrelu.fit.robust_rows.mixture import GaussianComponent, Mixture, Setting
 from unrelu.posterior.density import ScoreQuestion, scored_rows
 from unrelu.tables import ArraySamples
@@ -113,7 +114,7 @@ def test_tolerance_and_floor_reach_the_density(table, shift):
 
 
 def test_constant_columns_have_a_probability_and_no_density(learner, table):
-    with pytest.warns(ConstantColumnWarning):
+    with warns("constant-column"):
         wide = RectifiedGaussianLearner().fit(np.c_[table, np.full(len(table), 7.0)])
     rows = np.c_[table[:4], [7.0, 7.0, np.nan, 6.0]]
     gap = wide.score_samples(rows) - learner.score_samples(table[:4])

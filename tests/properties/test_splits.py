@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 import unrelu
 from unrelu import RectifiedGaussianLearner, synthetic
-from unrelu.contracts import Assumptions
+from unrelu.contracts import Assumptions, Evidence
 from unrelu.errors import InvalidDataError
 from unrelu.methods import OnePass
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples, open_samples
 
 TRUTH = synthetic.random_model(4, condition_number=8.0, bias="signed", random_state=3)
@@ -68,7 +68,7 @@ def test_blocks_of_arrays_and_files(tmp_path, block_rows, singular):
     whole = one_pass().fit(x).distribution_
     np.save(tmp_path / "x.npy", x)
     for samples in (ArraySamples(x, block_rows=block_rows), open_samples(tmp_path / "x.npy", block_rows=block_rows)):
-        learned = OnePass().learn(SampleEvidence(samples, LocalEngine()), Assumptions((0.0,) * 4))
+        learned = OnePass().learn(Evidence(samples, LocalEngine()), Assumptions((0.0,) * 4))
         assert_same(learned.distribution, whole)
 
 

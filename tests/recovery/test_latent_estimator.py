@@ -13,8 +13,9 @@ from sklearn.exceptions import NotFittedError
 import unrelu
 from tests.archives import rewrite
 from tests.references import latent as reference
+from tests.warned import warns
 from unrelu import ReLULatentRecovery, recall, recover_latent
-from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, InvalidParameterError, ModelFileError
+from unrelu.errors import InvalidDataError, InvalidParameterError, ModelFileError, about
 from unrelu.recovery import GaussianPrior, LatentLasso, RobustLatent
 from unrelu.tables import ArraySamples
 
@@ -98,7 +99,7 @@ def test_from_a_fitted_learner():
     V = X[:20].copy()
     V[:, :3] = 9.0
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AmbiguousOptimumWarning)
+        warnings.filterwarnings("ignore", about("ambiguous-optimum"))
         repaired = recall(learner, V, n_components=2)
     assert ReLULatentRecovery.from_model(learner, n_components=2).weights.shape == (20, 2)
     assert np.median(np.abs(repaired - X[:20])) < 0.05
@@ -124,7 +125,7 @@ def test_doubtful_rows_are_named():
     v = np.concatenate([np.maximum(A @ c + b, 0.0), np.maximum(b - A @ c, 0.0)]) + 0.02 * rng.standard_normal(80)
     sure = np.tile(np.maximum(A @ c + b, 0.0), 2)
     recovery = ReLULatentRecovery(np.vstack([A, A]), np.tile(b, 2))
-    with pytest.warns(AmbiguousOptimumWarning, match=r" row 1 \(the first is 0\) ") as caught:
+    with warns("ambiguous-optimum", match=r" row 1 \(the first is 0\) ") as caught:
         results = recovery.recover(np.stack([sure, v, sure]))
     assert caught[0].filename == __file__
     assert [result.unambiguous for result in results] == [True, False, True]
@@ -288,7 +289,7 @@ def test_a_floor_tolerance_makes_small_entries_floored():
     np.testing.assert_array_equal(tolerant.transform(near), ReLULatentRecovery(A, b).transform(heights))
 
 
-@pytest.mark.filterwarnings("ignore::unrelu.errors.AmbiguousOptimumWarning")
+@pytest.mark.filterwarnings("ignore::unrelu.errors.RecoveryWarning")
 @pytest.mark.parametrize(
     "method", ["robust", "lasso", RobustLatent(GaussianPrior(2.0), 0.1), LatentLasso(intercept=True)]
 )

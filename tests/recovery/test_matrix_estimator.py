@@ -16,14 +16,13 @@ from threadpoolctl import threadpool_info, threadpool_limits
 
 import unrelu
 from tests.archives import rewrite
+from tests.warned import warns
 from unrelu import ReLUMatrixRecovery, recovery
 from unrelu.errors import (
     InvalidDataError,
     InvalidParameterError,
     ModelFileError,
-    RankDeficientWarning,
-    WeakColumnsWarning,
-    WeakRowsWarning,
+    about,
 )
 from unrelu.metrics import subspace_distance
 from unrelu.tables import ArraySamples, SparseSamples
@@ -181,7 +180,7 @@ def test_the_table_is_not_written_to(X):
 def test_kinds_of_numbers(X, kind):
     table = X.tolist() if kind is list else X.astype(kind)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", WeakRowsWarning)
+        warnings.filterwarnings("ignore", about("weak-rows"))
         found = ReLUMatrixRecovery(1).fit(table)
         wanted = ReLUMatrixRecovery(1).fit(np.asarray(table, dtype=np.float64))
     np.testing.assert_array_equal(found.hidden(), wanted.hidden())
@@ -306,7 +305,7 @@ def test_weak_columns_are_named():
     frame = pd.DataFrame(np.maximum(T, 0.0), columns=[f"c{j}" for j in range(30)])
     frame["c7"] = 0.0
     frame.loc[3:, "c9"] = 0.0
-    with pytest.warns(WeakColumnsWarning, match=r"column 7 \('c7'\), column 9 \('c9'\)\. What") as caught:
+    with warns("weak-columns", match=r"column 7 \('c7'\), column 9 \('c9'\)\. What") as caught:
         found = ReLUMatrixRecovery(3).fit(frame)
     assert [w.filename for w in caught] == [__file__]
     assert found.report_.weak_columns == (7, 9)
@@ -324,7 +323,7 @@ def test_weak_columns_do_not_speak_in_transform():
     X = np.maximum(hidden_table(5), 0.0)
     seen = np.flatnonzero(X[:, 7])[:3]
     X[np.setdiff1d(np.arange(200), seen), 7] = np.nan
-    with pytest.warns(WeakColumnsWarning, match="column 7"):
+    with warns("weak-columns", match="column 7"):
         found = ReLUMatrixRecovery(3).fit(X)
     assert np.abs(found.components_[:, 7]).max() > 1e-3
     X[:, 7] = 1e3
@@ -335,7 +334,7 @@ def test_weak_rows_are_counted():
     T = hidden_table(6)
     X = np.maximum(T, 0.0)
     X[11], X[12] = 0.0, np.nan
-    with pytest.warns(WeakRowsWarning, match="2 of 200 rows have too few values above the floor"):
+    with warns("weak-rows", match="2 of 200 rows have too few values above the floor"):
         found = ReLUMatrixRecovery(3).fit(X)
     np.testing.assert_array_equal(np.flatnonzero(~found.row_identifiable_), [11, 12])
     np.testing.assert_allclose(np.delete(found.hidden(), [11, 12], axis=0), np.delete(T, [11, 12], axis=0), atol=1e-8)
@@ -344,10 +343,10 @@ def test_weak_rows_are_counted():
 
 def test_rank_deficient_tables():
     T = hidden_table(7, k=2, lift=20.0)
-    with pytest.warns(RankDeficientWarning, match="2 of 4 components are zero: the table needs no more than 2"):
+    with warns("rank-deficient", match="2 of 4 components are zero: the table needs no more than 2"):
         found = ReLUMatrixRecovery(4).fit(T)
     np.testing.assert_allclose(found.hidden(), T, atol=1e-9)
-    with pytest.warns(RankDeficientWarning):
+    with warns("rank-deficient"):
         found = ReLUMatrixRecovery(1).fit(np.full((20, 5), 2.0))
     np.testing.assert_allclose(found.hidden(), 2.0)
     np.testing.assert_allclose(found.inverse_transform(found.transform(np.full((3, 5), 2.0))), 2.0)
@@ -493,7 +492,7 @@ def test_fits_in_threads_take_one_blas_thread_too(noisy):
 def test_files(tmp_path, method, gauge):
     frame = pd.DataFrame(with_noise(hidden_table(8), 0.2) - 1.0, columns=[f"c{j}" for j in range(30)])
     frame.loc[:, "c4"] = -1.0
-    with pytest.warns(WeakColumnsWarning):
+    with warns("weak-columns"):
         found = ReLUMatrixRecovery(3, method, gauge, floor=-1.0, floor_tolerance=1e-9).fit(frame)
     path = tmp_path / "factors.npz"
     found.save(path)
@@ -731,11 +730,11 @@ def test_tables_with_too_few_values(table):
 def test_a_column_that_was_never_observed(T):
     X = np.maximum(T, 0.0)
     X[:, 4] = np.nan
-    with pytest.warns(WeakColumnsWarning, match="column 4"):
+    with warns("weak-columns", match="column 4"):
         found = ReLUMatrixRecovery(3).fit(X)
     np.testing.assert_allclose(np.delete(found.hidden(), 4, axis=1), np.delete(T, 4, axis=1), atol=1e-8)
     assert np.isinf(found.column_condition_[4])
-    with pytest.warns(WeakColumnsWarning, match="column 4"):
+    with warns("weak-columns", match="column 4"):
         found = ReLUMatrixRecovery(3, "tobit_em").fit(X)
     assert np.isinf(found.components_stderr_[:, 4]).all()
 
@@ -767,7 +766,7 @@ def test_transform_of_huge_numbers(X, fitted):
 def test_a_dominating_column_does_not_cost_the_others_their_digits(X, T):
     scale = np.where(np.arange(30) == 3, 1e6, 1.0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", WeakRowsWarning)
+        warnings.filterwarnings("ignore", about("weak-rows"))
         found = ReLUMatrixRecovery(3).fit(X * scale)
     np.testing.assert_allclose(found.hidden() / scale, T, atol=1e-8)
 

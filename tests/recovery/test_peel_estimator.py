@@ -11,7 +11,8 @@ import scipy.sparse
 
 import unrelu
 from tests.references import layers as reference
-from unrelu.errors import CannotPeelError, DoubtfulUnitsWarning, InvalidDataError, InvalidParameterError
+from tests.warned import refuse, warns
+from unrelu.errors import CannotPeelError, InvalidDataError, InvalidParameterError
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.tables import ArraySamples
 
@@ -271,7 +272,7 @@ def test_a_table_that_no_layer_made_is_refused():
 
 @pytest.mark.parametrize("width", [1, 3])
 def test_too_small_a_width_is_told(net, width):
-    with pytest.warns(DoubtfulUnitsWarning, match="Layer 1: the rectifier could be undone only up to"):
+    with warns("doubtful-units", match="Layer 1: the rectifier could be undone only up to"):
         unrelu.peel(net[0], [width])
 
 
@@ -304,7 +305,7 @@ def test_units_beyond_squares_are_refused(net, unit):
 def test_units_unlike_rectified_gaussians_are_named(net):
     _, A, b, _ = net
     h = np.maximum(seeded(1).standard_t(1.5, (1000, 4)) + 0.3, 0.0)
-    with pytest.warns(DoubtfulUnitsWarning, match="Layer 1: hidden units 0, 1, 2, 3 do not look like"):
+    with warns("doubtful-units", match="Layer 1: hidden units 0, 1, 2, 3 do not look like"):
         unrelu.peel(np.maximum(h @ A.T + b, 0.0), [4])
 
 
@@ -331,7 +332,7 @@ def test_as_many_inputs_as_units_are_seen(peeled):
 @pytest.mark.slow
 def test_outer_layers_come_with_a_warning(net):
     with (
-        pytest.warns(DoubtfulUnitsWarning, match="Layer 1: it has more units than inputs"),
+        warns("doubtful-units", match="Layer 1: it has more units than inputs"),
         pytest.raises(CannotPeelError, match="Layer 2") as refusal,
     ):
         unrelu.peel(net[0], [4, 2])
@@ -340,7 +341,7 @@ def test_outer_layers_come_with_a_warning(net):
 
 def test_a_single_layer_comes_without_one(net):
     with warnings.catch_warnings():
-        warnings.simplefilter("error", DoubtfulUnitsWarning)
+        refuse("doubtful-units")
         assert unrelu.peel(net[0], [4]).layers[0].report.converged
 
 

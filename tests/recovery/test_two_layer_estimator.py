@@ -12,15 +12,14 @@ from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.references import layers as reference
+from tests.warned import refuse, warns
 from unrelu import RectifiedGaussianLearner, TwoLayerReLULearner
 from unrelu.errors import (
-    DoubtfulUnitsWarning,
     InvalidDataError,
     InvalidParameterError,
     ModelFileError,
-    UnitsNotFoundWarning,
     UnreluWarning,
-    WeakRowsWarning,
+    about,
 )
 
 EXACT = 1e-7  # rounding of 1e-16, noise of 1e-9 that bands are wide, and condition numbers below 100
@@ -174,7 +173,7 @@ def test_units_of_very_different_size():
 def test_rows_of_zeros_and_rows_twice_change_nothing(drawn, fitted):
     X = np.vstack([drawn[0], np.zeros((200, 12))])
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DoubtfulUnitsWarning)
+        warnings.filterwarnings("ignore", about("doubtful-units"))
         learner = TwoLayerReLULearner(4).fit(X)
         twice = TwoLayerReLULearner(4).fit(np.repeat(drawn[0], 2, axis=0))
     np.testing.assert_allclose(learner.output_weights_, fitted.output_weights_, atol=EXACT)
@@ -185,7 +184,7 @@ def test_rows_of_zeros_and_rows_twice_change_nothing(drawn, fitted):
 def test_whole_numbers():
     rng = seeded(3)
     A = rng.integers(-3, 4, (12, 4))
-    with pytest.warns(DoubtfulUnitsWarning):  # counts are no rectified Gaussians
+    with warns("doubtful-units"):  # counts are no rectified Gaussians
         learner = TwoLayerReLULearner(4).fit(rng.poisson(0.7, (1000, 4)) @ A.T)
     assert reference.column_error(learner.output_weights_, A) < EXACT
 
@@ -194,7 +193,7 @@ def test_heavy_tails_are_found_and_named():
     rng = seeded(3)
     A = rng.standard_normal((12, 4))
     h = np.maximum(rng.standard_t(1.5, (1000, 4)) + 0.3, 0.0)
-    with pytest.warns(DoubtfulUnitsWarning, match="do not look like rectified"):
+    with warns("doubtful-units", match="do not look like rectified"):
         learner = TwoLayerReLULearner(4).fit(h @ A.T)
     assert reference.column_error(learner.output_weights_, A) < 1e-5
 
@@ -224,7 +223,7 @@ def test_as_accurate_as_someone_who_knows_which_units_are_on(noise):
     for seed in (0, 2, 3, 4):
         X, A, h, _ = reference.draw(seeded(seed), 10, 3, 400, noise=noise)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DoubtfulUnitsWarning)
+            warnings.filterwarnings("ignore", about("doubtful-units"))
             learner = TwoLayerReLULearner(3).fit(X)
         order, truth = reference.matched(learner.output_weights_, A), reference.unit_columns(A)
         best = np.linalg.norm(reference.unit_columns(reference.oracle(X, A, h, 60)) - truth)
@@ -313,7 +312,7 @@ def test_other_files_are_refused(tmp_path, fitted):
 def partial():
     _, A, h, _ = reference.draw(seeded(12), 8, 3, 300)
     X = (h + np.eye(3)[0]) @ A.T
-    with pytest.warns(UnitsNotFoundWarning, match="2 of 3 hidden units"):
+    with warns("units-not-found", match="2 of 3 hidden units"):
         return X, h, TwoLayerReLULearner(3).fit(X)
 
 
@@ -500,7 +499,7 @@ def test_outlier_cells_do_not_move_a_row(network, rectified):
 def test_rows_that_do_not_tell_their_units_are_nan(network, rectified):
     _, X, _, _, _, floor = network
     rows = np.vstack([X[:2], floor])
-    with pytest.warns(WeakRowsWarning, match="1 of 3 rows"):
+    with warns("weak-rows", match="1 of 3 rows"):
         units = rectified.transform(rows)
     assert np.isnan(units[2]).all()
     assert np.isfinite(units[:2]).all()
@@ -577,7 +576,7 @@ def test_tables_that_no_layer_made_are_refused(kind):
 def test_one_row_four_standard_deviations_below_a_facet():
     X, *_ = reference.draw(seeded(1), 10, 3, 400, noise=0.003)
     with warnings.catch_warnings():
-        warnings.simplefilter("error", UnitsNotFoundWarning)
+        refuse("units-not-found")
         TwoLayerReLULearner(3).fit(X)
 
 
@@ -605,7 +604,7 @@ def test_single_precision():
 
 def test_too_small_a_number_of_units_is_told():
     X, *_ = reference.draw(seeded(14), n=500)
-    with pytest.warns(DoubtfulUnitsWarning, match="of 500 rows do not fit 3 hidden units"):
+    with warns("doubtful-units", match="of 500 rows do not fit 3 hidden units"):
         TwoLayerReLULearner(3).fit(X)
 
 
@@ -622,7 +621,7 @@ def test_true_units_are_not_doubtful(p, noise, common):
     h = np.maximum(rng.standard_normal((2000, p)) + common * rng.standard_normal((2000, 1)) + 0.3, 0.0)
     X = h @ rng.standard_normal((12, p)).T + noise * rng.standard_normal((2000, 12))
     with warnings.catch_warnings():
-        warnings.simplefilter("error", DoubtfulUnitsWarning)
+        refuse("doubtful-units")
         TwoLayerReLULearner(p).fit(X)
 
 
@@ -639,6 +638,6 @@ def test_auto_of_a_table_of_zeros():
 
 def test_fewer_inputs_than_units_are_not_silently_wrong():
     X, A, *_ = reference.draw(seeded(101), 8, 4, 300, k=2)
-    with pytest.warns(DoubtfulUnitsWarning, match="fewer inputs than 4 hidden units"):
+    with warns("doubtful-units", match="fewer inputs than 4 hidden units"):
         learner = TwoLayerReLULearner(4).fit(X)
     assert reference.column_error(learner.output_weights_, A) > 0.1  # or there would be nothing to warn of

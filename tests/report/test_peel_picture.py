@@ -100,19 +100,19 @@ def test_odd_networks_are_drawn():
 
 
 def test_tables_leave_out_what_there_is_nothing_to_say_of():
-    lines = [line[0] for line in network().shown()[0].lines]
+    lines = [line[0] for line in network().rows()[0].lines]
     assert lines[-2:] == ["outputs not determined", "doubtful units"]
     plain = replace(network(layers=(LAYER,)), undetermined=((),))
-    assert [line[0] for line in plain.shown()[0].lines][-1] == "outlier rows"
+    assert [line[0] for line in plain.rows()[0].lines][-1] == "outlier rows"
     many = replace(LAYER, n_hidden=21, units_found=21, rows_off=(250,) * 21)
     law = unrelu.RectifiedGaussian(np.zeros(21), np.eye(21))
-    _, units = Network((many,), (np.ones((D, 21)),), tuple("abcdef"), ((),), law).shown()
+    _, units = Network((many,), (np.ones((D, 21)),), tuple("abcdef"), ((),), law).rows()
     assert units.beyond == "... and 1 more"
 
 
 def test_a_line_says_why_a_search_ended():
     ended = replace(LAYER, ended="The time was up")
-    table = network(layers=(LAYER, ended)).shown()[0]
+    table = network(layers=(LAYER, ended)).rows()[0]
     assert table.lines[-1] == ("search", "", "The time was up")
 
 
@@ -124,12 +124,12 @@ def test_tables_of_inputs_show_what_chose_their_number():
         input_choice=((11, 0.25), (12, 3e-12)),
         rows_without_inputs=7,
     )
-    *_, facts, table = found.shown()
+    *_, facts, table = found.rows()
     assert [value for _, value in facts.lines] == ["12", "11 leaves 0.25, 12 leaves 3e-12", "7"]
     assert table.heads == ("weights of inputs", *(f">z{i}" for i in range(6)), ">...")
     assert [line[2] for line in table.lines[:2]] == ["1.5", "7.5"]
     assert table.beyond == "... and 5 more"
-    without = replace(found, input_choice=(), rows_without_inputs=None).shown()[-2]
+    without = replace(found, input_choice=(), rows_without_inputs=None).rows()[-2]
     assert [name for name, _ in without.lines] == ["inputs"]
 
 

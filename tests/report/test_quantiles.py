@@ -16,7 +16,7 @@ def columns_of(X: np.ndarray, most: int = 5, **parameters: object) -> tuple[Rect
     return learner, worst_columns(learner, ArraySamples(X), most)
 
 
-@pytest.mark.filterwarnings("ignore::unrelu.errors.DoubtfulTableWarning", "ignore:Constant")
+@pytest.mark.filterwarnings("ignore::unrelu.errors.AssumptionWarning", "ignore:Constant")
 def test_the_skewed_columns_come_first():
     rng = np.random.default_rng(0)
     X = rng.normal(0.3, 1.0, (1000, 6))

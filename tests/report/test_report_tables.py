@@ -10,12 +10,11 @@ from rich.console import Console
 
 from unrelu.model import RectifiedGaussian
 from unrelu.report.model import (
-    column_facts,
     model_tables,
     strongest_correlations,
     variance_shares,
 )
-from unrelu.report.tables import with_error
+from unrelu.report.tables import facts, with_error
 from unrelu.report.trying import comparison_table, mean_absolute_skewness, moment_errors, moments_of_rows
 from unrelu.synthetic import random_model
 
@@ -69,11 +68,11 @@ def test_variance_shares_are_those_of_all_eigenvalues(d):
 
 def test_column_table_shows_names_as_they_are_and_floors_where_they_differ():
     model = RectifiedGaussian([0.5, 1.0], np.eye(2), floor=[0.0, 0.25], feature_names=["[red]a[/red]", "b"])
-    text = _text(model_tables(model, column_facts(model, [0.5, 0.0], [0.1, 0.1], [0.2, 0.2]), ())[0])
+    text = _text(model_tables(facts(model, [0.5, 0.0], [0.1, 0.1], [0.2, 0.2]))[0])
     for words in ("[red]a[/red]", "50.0%", "0.50 ± 0.10", "1.00 ± 0.20", "0.25"):
         assert words in text
     alone = RectifiedGaussian([1.0], [[1.0]], floor=0.25)
-    same_floor = _text(model_tables(alone, column_facts(alone), ())[0])
+    same_floor = _text(model_tables(facts(alone))[0])
     assert "floor " not in same_floor.replace("floored", "")
 
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import unrelu
-from unrelu.errors import InputFileError, SkippedFilesWarning
+from tests.warned import warns
+from unrelu.errors import InputFileError
 from unrelu.tables import open_samples, write_table
 from unrelu.tables.files import files_of
 
@@ -86,7 +87,7 @@ def test_bad_files_are_left_out_wholly(folder, all_rows):
     (folder / "4.parquet").write_bytes(b"PAR1 no more")
     os.symlink("nowhere", "5.parquet")
     parquet.write_table(pa.table({"a": ["x"], "b": [1.0]}), "6.parquet")
-    with pytest.warns(SkippedFilesWarning, match=r"^5 bad files left out\. .*1.parquet, row group 3: not a whole"):
+    with warns("skipped-files", match=r"^5 bad files left out\. .*1.parquet, row group 3: not a whole"):
         samples = open_samples("*.parquet", skip_bad_files=True)
     np.testing.assert_array_equal(all_rows(samples), np.concatenate([X[:1000], X[2000:]]))
     assert sorted(samples.skipped_files) == [f"{k}.parquet" for k in (1, 3, 4, 5, 6)]
@@ -94,7 +95,7 @@ def test_bad_files_are_left_out_wholly(folder, all_rows):
     assert "holds text (row 1: 'x'), not numbers" in samples.skipped_files["6.parquet"]
 
 
-@pytest.mark.filterwarnings("error::unrelu.errors.SkippedFilesWarning")
+@pytest.mark.filterwarnings(r"error:(?s).*\[skipped-files\]")
 def test_nothing_is_said_where_all_files_are_sound(all_rows):
     three_files()
     samples = open_samples("*.parquet", skip_bad_files=True)
@@ -106,7 +107,7 @@ def test_a_csv_file_with_a_bad_cell_far_down_is_left_out(folder, all_rows):
     (folder / "b.csv").write_text("b,a\n" + "4,3\n" * 5)
     with pytest.raises(InputFileError, match=r"a.csv: .*line 5,002"):
         list(open_samples("*.csv").blocks())
-    with pytest.warns(SkippedFilesWarning, match="line 5,002"):
+    with warns("skipped-files", match="line 5,002"):
         samples = open_samples("*.csv", skip_bad_files=True)
     np.testing.assert_array_equal(all_rows(samples), np.tile([4.0, 3.0], (5, 1)))  # the first sound file's order
 

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import unrelu
-from unrelu.errors import DeadUnitsWarning, InvalidDataError, InvalidParameterError
+from tests.warned import warns
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.tables.device import DeviceSamples, LayerSamples
 
 torch = pytest.importorskip("torch", reason="torch is not installed: make test-torch")
@@ -78,7 +79,7 @@ def test_positions_of_convolutions():
 def test_units_that_are_never_on_are_left_out(network, batches):
     with torch.no_grad():
         network[0].bias[3] = -100.0
-    with pytest.warns(DeadUnitsWarning, match=r"Never on in 3,000 rows, and left out: 1\[3\]"):
+    with warns("dead-units", match=r"Never on in 3,000 rows, and left out: 1\[3\]"):
         learned = unrelu.activations(network, "1", batches)
     assert learned.covariance_.shape == (15, 15)
     assert "1[3]" not in learned.feature_names_in_

@@ -12,8 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from tests.warned import warns
 from unrelu.contracts import CellLimits
-from unrelu.errors import GuessedHeaderWarning, InputFileError
+from unrelu.errors import InputFileError
 from unrelu.tables import open_samples
 
 NUMBERS = np.random.default_rng(0).gamma(2.0, 3.0, (40, 4)).round(3)
@@ -91,9 +92,7 @@ def test_a_comma_in_a_text_column_changes_nothing(written, all_rows):
 )
 def test_a_header_of_numbers_is_found_and_told(written, all_rows, header):
     path = written(text_of(header, NUMBERS))
-    with pytest.warns(
-        GuessedHeaderWarning, match=r"data.csv: the first line \(.*\) was taken for column names: .* header=False"
-    ):
+    with warns("guessed-header", match=r"data.csv: the first line \(.*\) was taken for column names: .* header=False"):
         samples = open_samples(path)
     assert samples.feature_names == tuple(header)
     np.testing.assert_array_equal(all_rows(samples), NUMBERS)
@@ -101,7 +100,7 @@ def test_a_header_of_numbers_is_found_and_told(written, all_rows, header):
 
 def test_a_header_of_other_magnitudes_is_found(written):
     path = written(text_of(["105", "2230", "318", "47"], (10 * NUMBERS).round() % 9))
-    with pytest.warns(GuessedHeaderWarning):
+    with warns("guessed-header"):
         assert open_samples(path).feature_names == ("105", "2230", "318", "47")
 
 
@@ -118,15 +117,13 @@ def test_header_can_be_said(written, all_rows):
 
 def test_an_open_case_is_read_as_data_and_told(written):
     counts = np.random.default_rng(1).poisson(3.0, (40, 4))
-    with pytest.warns(GuessedHeaderWarning, match="was read as data, .* Say header=True if it names the columns"):
+    with warns("guessed-header", match="was read as data, .* Say header=True if it names the columns"):
         assert open_samples(written(text_of(["1", "2", "3", "4"], counts))).feature_names is None
 
 
 def test_an_open_case_may_rise_by_any_step(written):
     counts = np.random.default_rng(1).poisson(40.0, (40, 4))
-    with pytest.warns(
-        GuessedHeaderWarning, match=r"\(20, 30, 40, 50\) was read as data, though it rises by a constant"
-    ):
+    with warns("guessed-header", match=r"\(20, 30, 40, 50\) was read as data, though it rises by a constant"):
         assert open_samples(written(text_of(["20", "30", "40", "50"], counts))).feature_names is None
 
 
@@ -135,7 +132,7 @@ def test_station_numbers_above_rain_are_names(written):
     rng = np.random.default_rng(4)
     rain = np.where(rng.random((60, 6)) < 0.6, 0.0, rng.gamma(1.0, 5.0, (60, 6)).round(1))
     rain[:, 5] = rng.poisson(8.0, 60)
-    with pytest.warns(GuessedHeaderWarning, match="was taken for column names"):
+    with warns("guessed-header", match="was taken for column names"):
         samples = open_samples(written(text_of(["7", "2", "11", "4", "1", "9"], rain)))
     assert samples.feature_names == ("7", "2", "11", "4", "1", "9")
 
@@ -156,7 +153,7 @@ def test_whole_numbers_that_come_together_in_data_are_data_in_silence(written):
 
 def test_wide_tables_have_rows_enough_to_judge_a_header(written):
     values = np.random.default_rng(6).gamma(2.0, size=(12, 8000)).round(3)
-    with pytest.warns(GuessedHeaderWarning):
+    with warns("guessed-header"):
         assert open_samples(written(text_of([str(100 + j) for j in range(8000)], values))).n_features == 8000
 
 

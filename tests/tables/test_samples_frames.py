@@ -11,8 +11,9 @@ import pytest
 import scipy.sparse
 
 import unrelu
+from tests.warned import warns
 from unrelu.contracts import CellLimits
-from unrelu.errors import InvalidDataError, InvalidParameterError, NondetectWarning
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.tables import ArraySamples, read_frame
 
 ROWS = unrelu.synthetic.random_model(3, random_state=0).sample(300, random_state=1).round(4)
@@ -79,7 +80,7 @@ def test_several_limits_in_a_frame_are_those_of_cells():
 
 def test_words_in_a_frame_are_missing_with_a_warning():
     frame = pd.DataFrame({"a": ["ND", "0,5", "1,5"], "b": [1, 2, 3]})
-    with pytest.warns(NondetectWarning, match=r"column 'a' \(1\)"):
+    with warns("nondetect", match=r"column 'a' \(1\)"):
         values = next(read_frame(frame, decimal=",").blocks()).values
     np.testing.assert_array_equal(values, [[np.nan, 1], [0.5, 2], [1.5, 3]])
     assert read_frame(frame, decimal=",", nondetect="floor").limits == CellLimits(((0, 0.5),))

@@ -26,13 +26,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from unrelu import errors
 from unrelu.checks.misfit import Look, Misfit, Skewness, misfit_of, normalized
 from unrelu.contracts import Assembly, Assumptions, BoolArray, Doubt, FloatArray, PairCorrelations, RowParameters
 from unrelu.kernels.pair_solver import LARGEST_A
 from unrelu.passes.columns import ColumnShapes
 from unrelu.passes.pair_moments import PairMoments
-from unrelu.validation import column_label, listed, warn
+from unrelu.validation import column_label, listed, warn_together
 
 _ALARM = 0.002  # chance of a finding of one kind on a table that fits
 _REPEATED_SHARE, _REPEATED_COUNT = 0.005, 3.0  # of the rows, and of equal values, from which an end repeats
@@ -51,36 +50,16 @@ _GROSS, _FAR_APART = 100.0, 20.0  # spreads of the others, and what they span, b
 _FEW_OTHERS, _FEW_GROSS = 8, 0.02  # other values that must be there, and the share of these that may be gross alike
 _HIGHEST = 9  # of the powers of u whose moments are needed, those of h^3 below
 
-_LOW = ("repeated minimum", "smallest", "floor", "min")
-_HIGH = ("repeated maximum", "largest", "ceiling", "max")
-
-WARNINGS: dict[str, type[errors.DoubtfulTableWarning]] = {
-    "repeated minimum": errors.RepeatedLimitWarning,
-    "repeated maximum": errors.RepeatedLimitWarning,
-    "near the floor": errors.RepeatedLimitWarning,
-    "empty gap": errors.EmptyGapWarning,
-    "gross value": errors.GrossValueWarning,
-    "left out": errors.LeftOutWarning,
-    "nothing floored": errors.NothingFlooredWarning,
-    "skewed": errors.SkewedColumnsWarning,
-    "ties": errors.TiedValuesWarning,
-    "no inverse": errors.SingularCovarianceWarning,
-    "few rows": errors.FewRowsWarning,
-    "unstable edges": errors.UnstableEdgesWarning,
-    "heavy tails": errors.HeavyTailsWarning,
-    "groups": errors.GroupsOfRowsWarning,
-    "bent": errors.BentColumnsWarning,
-    "zeros for another reason": errors.ZerosForAnotherReasonWarning,
-    "dependent rows": errors.DependentRowsWarning,
-}
+_LOW = ("repeated-minimum", "smallest", "floor", "min")
+_HIGH = ("repeated-maximum", "largest", "ceiling", "max")
 
 
 class _Table:
     """A fit, seen column by column. Numbers are those of the rows looked at, and as the learner saw them: latent, some
     columns upside down. Who is told of them wants the values of the table."""
 
-    def __init__(self, shapes: ColumnShapes, rows: RowParameters, assumptions: Assumptions, sign: FloatArray) -> None:
-        self.shapes, self.rows, self.assumptions, self.sign = shapes, rows, assumptions, sign
+    def __init__(self, shapes: ColumnShapes, rows: RowParameters, assumptions: Assumptions) -> None:
+        self.shapes, self.rows, self.assumptions, self.sign = shapes, rows, assumptions, assumptions.sign
         self.varying = np.asarray(rows.scale > 0.0)
         # Columns that were learned as latent values.
         self.curved = [j for j, shape in enumerate(assumptions.shapes) if shape.kind != "normal"]
@@ -128,16 +107,16 @@ def doubts_of(
     """Everything doubtful about a fit; limits of single cells leave no record, and a record that was kept no rows."""
     d = len(rows.scale)
     kinds = np.array([shape.kind for shape in assumptions.shapes] or ["normal"] * d)
-    sign = np.where(assumptions.mirrored or (False,) * d, -1.0, 1.0)
+    sign = assumptions.sign
     limits: list[Doubt] = []
     tied: list[Doubt] = []
     skewness: Skewness | None = None
     if record is not None and record.shapes is not None:
-        table = _Table(record.shapes, rows, assumptions, sign)
+        table = _Table(record.shapes, rows, assumptions)
         limits, tied = [*_limits(table, look), *_gross(table)], _tied(table)
         skewness = skewness_of(record.shapes, rows)
     explained = np.zeros(d, dtype=np.bool_)
-    explained[[j for doubt in limits if doubt.kind != "nothing floored" for j in doubt.columns]] = True
+    explained[[j for doubt in limits if doubt.kind != "nothing-floored" for j in doubt.columns]] = True
     left_out = explained.copy()
     left_out[[j for doubt in tied for j in doubt.columns]] = True
     if look is None:
@@ -150,7 +129,7 @@ def doubts_of(
             left_out[[j for _, doubt in shown for j in doubt.columns]] = True
             others = misfit_of(look, rows, pairs.correlation, left_out, kinds == "free")
             misfit = replace(others, neighbours=misfit.neighbours, dependent=misfit.dependent)
-        shown += _words_of(misfit)
+        shown += _of_rows(misfit)
     shown.sort(key=lambda each: -each[0])
     found = [*limits, *(doubt for _, doubt in shown), *tied]
     if record is not None:
@@ -159,14 +138,17 @@ def doubts_of(
 
 
 def warn_of(doubts: Iterable[Doubt], names: tuple[str, ...] | None) -> None:
-    """One warning for each kind of doubt."""
+    """One warning, a line for each doubt."""
+    lines = []
     for doubt in doubts:
         labels = [column_label(j, names) for j in doubt.columns]
         if doubt.values:
-            digits = ".12g" if doubt.kind == "near the floor" else ".4g"  # of a number that is to be typed in
+            digits = ".12g" if doubt.kind == "near-the-floor" else ".4g"  # of a number that is to be typed in
             labels = [f"{label}: {value:{digits}}" for label, value in zip(labels, doubt.values, strict=True)]
         where = f" In {listed(labels, most=6)}." if labels else ""
-        warn(f"{doubt.words[0].upper()}{doubt.words[1:]}{where} {doubt.remedy}", WARNINGS[doubt.kind])
+        lines.append((f"{doubt.words[0].upper()}{doubt.words[1:]}{where} {doubt.remedy}", doubt.kind))
+    if lines:
+        warn_together(lines)
 
 
 def _doubt(kind: str, which: BoolArray, words: str, remedy: str, values: FloatArray | None = None) -> list[Doubt]:
@@ -193,7 +175,7 @@ def _limits(table: _Table, look: Look | None) -> list[Doubt]:
             size[table.curved] = np.maximum(np.abs(told), np.abs(spread))[table.curved]
     near = repeated & np.isfinite(floor) & (beyond <= _NEAR * size)
     found = _doubt(
-        "near the floor", near,
+        "near-the-floor", near,
         "many values lie within rounding of the floor, and none of them counts as floored.",
         "Give the floor as the table has it, or floor='min' (ceiling='max'), or a floor_tolerance.",
         table.ends[0],
@@ -223,7 +205,7 @@ def _limits(table: _Table, look: Look | None) -> list[Doubt]:
     with np.errstate(invalid="ignore"):
         wide = np.abs(table.ends[0] - table.told(floor)) > 1.5 * table.step
     found += _doubt(
-        "empty gap", wide & at_floor & ~repeated & (expected > surely) & np.isfinite(floor),
+        "empty-gap", wide & at_floor & ~repeated & (expected > surely) & np.isfinite(floor),
         "no value between the floor and the smallest one above it, where the model expects many: what is at the floor"
         " may mean \"less than that value\".",
         "If so, write that value into these cells, and pass it as floor= (ceiling=).",
@@ -231,7 +213,7 @@ def _limits(table: _Table, look: Look | None) -> list[Doubt]:
     )  # fmt: skip
     expected = shapes.observed * table.probability(np.full_like(floor, -np.inf), floor)
     return found + _doubt(
-        "nothing floored", ~at_floor & np.isfinite(floor) & ~repeated & (expected > surely),
+        "nothing-floored", ~at_floor & np.isfinite(floor) & ~repeated & (expected > surely),
         "no value is at the floor, where a normal law with the column's mean and spread would have many.",
         "If the column has no floor there, say floor=None or name its own; if it is skewed, give it shape='free'.",
     )  # fmt: skip
@@ -273,7 +255,7 @@ def _gross(table: _Table) -> list[Doubt]:
             low, before, last = values[0], values[-2], values[-1]
             gross[j] = len(values) > _FEW_OTHERS and last - before > _FAR_APART * (before - low)
     return _doubt(
-        "gross value", gross,
+        "gross-value", gross,
         "the largest value is farther from all others than these are from each other, many times over: a unit or a"
         " decimal point that was mistaken, or a code for something else.",
         "Correct it, or mark it as missing with NaN.",
@@ -302,7 +284,7 @@ def _margins(
         tails, skewed = (misfit.columns_of(kind, d) for kind in ("tails", "skewed"))
         long = asked & (tails < 0.0) & (np.abs(skewed) < _SYMMETRIC * np.abs(tails))
         doubts = _doubt(
-            "heavy tails", long,
+            "heavy-tails", long,
             "values lie farther out, and nearer to the middle, than a normal law's: standard errors are too small, and"
             " intervals of filled cells are off.",
             "Give these columns shape='free', and take errors with stderr='jackknife'.",
@@ -411,27 +393,7 @@ def _tied(table: _Table) -> list[Doubt]:
 # --- what rows show --------------------------------------------------------------------------------
 
 
-_IF_SKEWED = (
-    "Give the columns shape='free'; if this is still said then, take errors with stderr='jackknife', and do not"
-    " rely on intervals of single cells."
-)
-_GROUPS = Doubt(
-    "groups",
-    (),
-    "rows do not gather about one centre as a normal law's do: they may come from two or more groups.",
-    "Means, correlations and filled cells then describe a mixture of them. Fit each group by itself, or learn them with"
-    " unrelu.RectifiedGaussianMixture.",
-)
-_HEAVY = Doubt(
-    "heavy tails",
-    (),
-    "rows lie farther out in all columns together than a normal law's: standard errors are too small, and intervals of"
-    " filled cells and predictions are too narrow in such rows.",
-    "Take errors with stderr='jackknife', and do not rely on intervals of single cells.",
-)
-
-
-def _words_of(misfit: Misfit) -> list[tuple[float, Doubt]]:
+def _of_rows(misfit: Misfit) -> list[tuple[float, Doubt]]:
     """(z, finding) of everything but margins."""
     told = []
     for kind, z in misfit.found:
@@ -446,9 +408,21 @@ def _words_of(misfit: Misfit) -> list[tuple[float, Doubt]]:
             remedy = "Look at these columns in pairs, and leave out of predictions and filling what is bent."
             told.append((z, Doubt("bent", columns, words, remedy)))
         elif kind == "groups":
-            told.append((z, _GROUPS))
+            words = "rows do not gather about one centre as a normal law's do: they may come from two or more groups."
+            remedy = (
+                "Means, correlations and filled cells then describe a mixture of them. Fit each group by itself, or"
+                " learn them with unrelu.RectifiedGaussianMixture."
+            )
+            told.append((z, Doubt("groups", (), words, remedy)))
         elif kind == "heavy":
-            told.append((z, replace(_HEAVY, remedy=_IF_SKEWED) if misfit.chosen("skewed") else _HEAVY))
+            words = (
+                "rows lie farther out in all columns together than a normal law's: standard errors are too small, and"
+                " intervals of filled cells and predictions are too narrow in such rows."
+            )
+            remedy = "Take errors with stderr='jackknife', and do not rely on intervals of single cells."
+            if misfit.chosen("skewed"):
+                remedy = f"Give the columns shape='free'; if this is still said then, {remedy[0].lower()}{remedy[1:]}"
+            told.append((z, Doubt("heavy-tails", (), words, remedy)))
     if misfit.dependent:
         near = misfit.neighbours
         words = (
@@ -459,7 +433,7 @@ def _words_of(misfit: Misfit) -> list[tuple[float, Doubt]]:
             "Take errors with stderr='jackknife' and groups= of the days, sites or stretches of time that rows belong"
             " to."
         )
-        told.append((near.z, Doubt("dependent rows", (), words, remedy)))
+        told.append((near.z, Doubt("dependent-rows", (), words, remedy)))
     return told
 
 
@@ -469,7 +443,7 @@ def _zeros(misfit: Misfit) -> Doubt:
     strongest, at = next((each for each in tests if len(each[0].columns[each[1]]) > 1), tests[0])
     share, error = 100.0 * strongest.size[at], 100.0 * strongest.error[at]
     return Doubt(
-        "zeros for another reason",
+        "excess-zeros",
         tuple(column for column, _ in single) or tuple(strongest.columns[at]),
         f"more cells are at their limit than the rest of their rows and the other cells allow: roughly {share:.0f} %"
         f" +- {error:.0f} % of the cells are there for another reason, and means come out too low.",
@@ -490,25 +464,21 @@ def _matrix(
     lowest = assembly.smallest_eigenvalue
     singular = abs(lowest) < _SINGULAR or (lowest < 0.0 and assembly.shift_rms > _MOVED * noise)
     if varying > 1 and singular and assumptions.n_components is None and not pairs.perfect_pairs:
-        found.append(
-            Doubt(
-                "no inverse",
-                (),
-                "the correlations have no inverse: some combination of the columns has no spread left.",
-                "Scores and recovered values rest on shrunken correlations. Add rows, leave out columns that others"
-                " determine, or give n_components.",
-            )
+        words = "the correlations have no inverse: some combination of the columns has no spread left."
+        remedy = (
+            "Scores and recovered values rest on shrunken correlations. Add rows, leave out columns that others"
+            " determine, or give n_components."
         )
+        found.append(Doubt("singular", (), words, remedy))
     if varying <= record.n_rows and record.effective_rows < _ROWS_A_COLUMN * varying:
-        found.append(
-            Doubt(
-                "few rows",
-                (),
-                f"only {record.effective_rows / varying:.1f} rows a column: each correlation is learned by itself, and"
-                " all of them together are less certain than each.",
-                "Add rows, or drop columns."
-                if assumptions.n_components
-                else "Add rows, drop columns, or give n_components.",
-            )
+        words = (
+            f"only {record.effective_rows / varying:.1f} rows a column: each correlation is learned by itself, and all"
+            " of them together are less certain than each."
         )
+        remedy = (
+            "Add rows, or drop columns."
+            if assumptions.n_components
+            else "Add rows, drop columns, or give n_components."
+        )
+        found.append(Doubt("few-rows", (), words, remedy))
     return found

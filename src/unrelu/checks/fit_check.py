@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -218,11 +218,7 @@ class Rows:
     @property
     def seen(self) -> BoolArray:
         """Cells that are off their limit."""
-        return np.asarray(self.values * self.sign > np.array(self.assumptions.censoring))
-
-    @property
-    def sign(self) -> FloatArray:
-        return np.where(self.assumptions.mirrored or [False] * self.values.shape[1], -1.0, 1.0)
+        return np.asarray(self.values * self.assumptions.sign > np.array(self.assumptions.censoring))
 
 
 def sampled_rows(samples: Samples, assumptions: Assumptions, seed: int, watch: Watch) -> Rows:
@@ -241,8 +237,7 @@ def sampled_rows(samples: Samples, assumptions: Assumptions, seed: int, watch: W
     at_limit = sample.values <= seen_above(np.array(assumptions.censoring), sample.values)
     values = np.where(at_limit, assumptions.floor, sample.values.astype(np.float64))
     names = names_or_numbers(samples.feature_names, samples.n_features)
-    rows = Rows(values, sample.n_rows, assumptions, names)
-    return replace(rows, values=values * rows.sign)
+    return Rows(values * assumptions.sign, sample.n_rows, assumptions, names)
 
 
 def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulations, watch: Watch) -> FitCheck:

@@ -7,7 +7,7 @@
     trying.py      demo, reproduce
     options.py     what the annotations of a command declare: options, the files that it reads and writes
     frame.py       the frame of all commands: files checked and written, progress, the answer, exit codes
-    inputs.py      models and layers from files, and their columns found in a table
+    inputs.py      models and layers from files, their columns found in a table, and what answers by them
 
 A command is one function: its signature declares options, inputs and outputs, its docstring is the help.
 Only typer and rich are imported at the start; everything heavier waits for the command that needs it, so that

@@ -11,8 +11,8 @@ import inspect
 import json
 import logging
 import os
-import re
 import shlex
+import string
 import sys
 import time
 import traceback
@@ -28,7 +28,7 @@ import typer
 from unrelu.cli import options
 from unrelu.cli.options import Output
 from unrelu.errors import (
-    DoubtfulTableWarning,
+    AssumptionWarning,
     MissingDependencyError,
     OutputError,
     UnreluError,
@@ -55,8 +55,7 @@ Words: TypeAlias = Callable[[object], str]
 def command(body: Callable[..., Answer | None]) -> Callable[..., None]:
     """Make a body a command: it may return an answer or raise; exit code and output follow from that.
 
-    A body with a parameter ``job`` gets one: its files are those that other parameters' annotations name, its tables
-    ``paths`` or ``table``, and its other inputs ``model``, ``weights`` and ``files``.
+    A body with a parameter ``job`` gets one, which knows all other arguments.
     """
     signature = inspect.signature(body, eval_str=True)
     spelled, groups = options.spelled_out(signature)
@@ -77,9 +76,7 @@ def command(body: Callable[..., Answer | None]) -> Callable[..., None]:
             with _listening(notes, words):
                 given, outputs = options.gathered(signature, groups, arguments)
                 if "job" in signature.parameters:
-                    tables = given.get("paths", given.get("table") or [])
-                    files = [given.get("model"), given.get("weights"), *given.get("files", ())]
-                    given["job"] = job = Job(outputs, tables, files, words)
+                    given["job"] = job = Job(outputs, given, words)
                 answer = body(**given)
                 if answer is not None:
                     facts, shown, code = answer
@@ -108,7 +105,6 @@ def command(body: Callable[..., Answer | None]) -> Callable[..., None]:
 
 
 def _explain(error: Exception, words: Words) -> tuple[int, str]:
-    """(exit code, one line)."""
     if isinstance(error, UnreluError):
         return BAD_INPUT, " ".join(["Error:", words(error), *getattr(error, "__notes__", [])])
     if isinstance(error, MemoryError):
@@ -122,22 +118,18 @@ def _explain(error: Exception, words: Words) -> tuple[int, str]:
 
 @contextmanager
 def _listening(notes: list[str], words: Words) -> Iterator[None]:
-    """Our warnings are noted; those of other libraries tell a user nothing and are dropped.
-
-    ConvergenceWarning is scikit-learn's, and what our estimators warn with, as it asks.
-    """
+    """Our warnings are noted, line by line; those of other libraries tell a user nothing and are dropped."""
     show = warnings.showwarning
 
     def note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
-        text = words(message)
-        if issubclass(category, UnreluWarning) or category.__name__ == "ConvergenceWarning":
-            if text not in notes:
-                notes.append(text)
+        if isinstance(message, UnreluWarning):
+            lines = str(message).splitlines() if len(message.kinds) > 1 else [message]
+            notes.extend(dict.fromkeys(line for line in map(words, lines) if line not in notes))
         elif _debugging():
             show(message, category, *place, **more)
 
     with warnings.catch_warnings():
-        warnings.simplefilter("always", UserWarning)  # both are
+        warnings.simplefilter("always", UnreluWarning)
         warnings.showwarning = note
         yield
 
@@ -186,19 +178,18 @@ def _abandon_standard_output() -> None:
 class Job:
     """One run of a command. Made before the long work, as it checks all files that can be refused by then.
 
-    ``tables`` are paths and globs of input tables, ``files`` other inputs. ``table`` is the one that was opened.
+    ``given`` are the command's arguments: ``paths`` or ``table`` are input tables and globs of them, ``model``,
+    ``weights`` and ``files`` other inputs. ``table`` is the one that was opened, as ``reading`` says.
     """
 
     table: Samples | None = None
 
-    def __init__(
-        self,
-        outputs: Mapping[str, Output],
-        tables: str | Sequence[str] = (),
-        files: Iterable[Path | None] = (),
-        words: Words = str,
-    ) -> None:
-        self.words = words
+    def __init__(self, outputs: Mapping[str, Output], given: Mapping[str, Any] = {}, words: Words = str) -> None:
+        self.words, self.given = words, given
+        self.reading: options.TableOptions = given.get("reading", options.EVERYTHING)
+        tables = given.get("paths", given.get("table") or [])
+        self.paths: list[str] = [tables] if isinstance(tables, str) else tables
+        self.model: Path | None = given.get("model")
         self._begin = time.perf_counter()
         self._outputs = {name: output for name, output in outputs.items() if output.path is not None}
         # Every output's path by its name; None where it is not wanted, or was left out.
@@ -206,30 +197,28 @@ class Job:
         self._left_out: list[str] = []
         # Rows on standard output leave no room there for anything else.
         self.to_stdout = any(output.kind == "rows" and output.path == STDOUT for output in self._outputs.values())
-        inputs: list[str | Path] = [path for path in files if path is not None]
-        if tables:
+        others = (self.model, given.get("weights"), *given.get("files", ()))
+        inputs: list[str | Path] = [path for path in others if path is not None]
+        if self.paths:
             from unrelu.tables.files import files_of
 
-            inputs += files_of([tables] if isinstance(tables, str) else list(tables))
+            inputs += files_of(self.paths)
         check_outputs(list(self._outputs.values()), inputs)
 
     @property
     def seconds(self) -> float:
-        """Since the start."""
         return time.perf_counter() - self._begin
 
-    def opened(
-        self,
-        paths: list[str],
-        reading: options.TableOptions,
-        floor: Sequence[str] | None = None,
-        checkpoint: Path | None = None,
-        columns: list[str] | None = None,
-    ) -> Samples:
+    def by(self, itself: str = "the model of the table itself") -> str:
+        """Who answered, and how long it took."""
+        return f"{self.model or itself} in {self.seconds:.2f} s"
+
+    def opened(self, floor: Sequence[str] | None = None, columns: list[str] | None = None) -> Samples:
         """The table, which messages and the answer will speak of; columns may be chosen by what is in a model."""
         from unrelu import tables
 
-        self.table = tables.open_samples(paths, **reading.chosen(floor, columns), checkpoint=checkpoint)
+        reading = self.reading.chosen(floor, columns, self.given.get("groups"))
+        self.table = tables.open_samples(self.paths, **reading, checkpoint=self.given.get("checkpoint"))
         return self.table
 
     def expect(self, name: str, called: str, kind: str) -> None:
@@ -255,16 +244,17 @@ class Job:
         # Older versions of rich end a disabled one with an empty line.
         with progress if drawn else nullcontext(), warnings.catch_warnings():
             if not doubts:
-                warnings.simplefilter("ignore", DoubtfulTableWarning)
+                warnings.simplefilter("ignore", AssumptionWarning)
             shown = meter(progress)
             with telling_of_compiling(shown if sys.stderr.isatty() else unwatched):
                 yield shown
 
-    def write(self, **contents: Callable[..., Any]) -> None:
+    def write(self, **contents: Any) -> None:
         """Write the files that are wanted, each whole or not at all.
 
-        A content is given the path to write; that of a picture returns the figure, and is drawn before anything is
-        written.
+        A content is a table's rows and names, written with the ids of the table that was opened; or parts of columns by
+        name; or a function of the path, which writes. That of a picture returns the figure, and is called before
+        anything is written.
         """
         pictures: dict[Path, bytes] = {}
         for name, output in list(self._outputs.items()):
@@ -278,13 +268,26 @@ class Job:
                         raise
                     self.leave_out(name, f"The picture was left out. {missing}")
         for name, output in self._outputs.items():
-            if output.path not in pictures and output.kind != "kept":
-                with standard_output() if output.path == STDOUT else nullcontext():
-                    contents[name](output.path)
-        for path, picture in pictures.items():
+            path = output.path
+            if path is None or path in pictures or output.kind == "kept":
+                continue
+            content = contents[name]
+            with standard_output() if path == STDOUT else nullcontext():
+                if callable(content):
+                    content(path)
+                elif isinstance(content, tuple):
+                    from unrelu.report.tables import write_rows
+
+                    values, names = content
+                    write_rows(path, values, names, {} if self.table is None else self.table.ids())
+                else:
+                    from unrelu.tables.write import write_columns
+
+                    write_columns(path, content)
+        for place, picture in pictures.items():
             from unrelu.report.pictures import write_picture
 
-            write_picture(path, picture)
+            write_picture(place, picture)
 
     def leave_out(self, name: str, why: str) -> bool:
         """Write an output not after all, and say why in the answer; whether it was wanted."""
@@ -309,7 +312,8 @@ class Job:
             return None
         from unrelu.validation import listed
 
-        every = {**self.files, "seconds": round(self.seconds, 3), **facts}
+        asked = {"model": self.model} if "model" in self.given else {}
+        every = {**self.files, "seconds": round(self.seconds, 3), **asked, **facts}
         if self.table is not None and (skipped := self.table.skipped_files):
             every["skipped_files"] = skipped
         told: list[str | Table] = list(shown[:1])
@@ -411,9 +415,8 @@ _RENAMED = {
     "n_simulations": "simulations",
     "random_state": "seed",
 }
-_TEXT = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
-_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?"
-_VALUE = rf"{_TEXT}|True|False|{_NUMBER}|\[(?:{_TEXT}|{_NUMBER}|,\s*)+\]"
+_NAME = string.ascii_letters + string.digits + "_"
+_ENDS = {"'": "'", '"': '"', "[": "]"}  # of values that are not one word
 OPTIONS: dict[str, str] = {}
 """The options of all commands by the library's names of these parameters."""
 
@@ -449,22 +452,42 @@ def one_line(what: object, options: Mapping[str, str], row_label: Callable[[int]
             text = options[parameter] + text[len(parameter) :]
         elif found:
             text = f"{before}: {options[parameter]} {after}"
-    every, certain = "|".join(options), "|".join(name for name in options if "_" in name)
-    bare = rf"|(?P<bare>{certain})\b(?![('\"=])" if certain else ""
-    named = rf"(?P<name>{every})=(?:(?P<value>{_VALUE})|(?=[\s.,;:)]|$))"
+    said, rest = "", text
+    while rest:
+        before, equals, rest = rest.partition("=")
+        first = before.rstrip(_NAME) if equals else before
+        name = before[len(first) :]
+        option = None if first.endswith((".", "-", "'", '"')) else options.get(name)
+        said += " ".join(_bare(word, options) for word in first.split(" "))
+        spelled, rest = (option and _with_value(option, rest)) or (name + equals, rest)
+        said += spelled
+    return said
 
-    def option(match: re.Match[str]) -> str:
-        found, value = options[match["name"] or match["bare"]], match["value"]
-        if value is None or value == "True":
-            return found
-        if value == "False":
-            return found.replace("--", "--no-")
-        if value[0] in "'\"[":
-            read = ast.literal_eval(value)
-            return f"{found} " + shlex.quote(",".join(map(_item, read if isinstance(read, list) else [read])))
-        return found + ("=" if value.startswith("-") else " ") + value
 
-    return re.sub(rf"(?<![\w.'\"-])(?:{named}{bare})", option, text) if options else text
+def _bare(word: str, options: Mapping[str, str]) -> str:
+    """An option for a parameter's name that cannot be English."""
+    name = word.rpartition("(")[2].rstrip(".,;:)")
+    return word.replace(name, options[name]) if "_" in name and name in options else word
+
+
+def _with_value(option: str, rest: str) -> tuple[str, str] | None:
+    """An option with the value that a text begins with, as a shell reads it, and the rest; None if that is no value."""
+    if rest[:1] in _ENDS:
+        values = [rest[:end] for end, letter in enumerate(rest, 1) if letter == _ENDS[rest[0]]]
+    else:
+        values = [rest[: len(rest) - len(rest.lstrip(_NAME + "+-."))].rstrip(".")]
+        if not values[0] and rest[:1] in ("", *" .,;:)"):
+            return option, rest
+    for value in values:
+        with suppress(SyntaxError, ValueError):
+            read, left = ast.literal_eval(value), rest[len(value) :]
+            if isinstance(read, bool):
+                return option if read else option.replace("--", "--no-"), left
+            if value[0] in _ENDS:
+                items = read if isinstance(read, list) else [read]
+                return f"{option} {shlex.quote(','.join(map(_item, items)))}", left
+            return None if read is None else (option + ("=" if value.startswith("-") else " ") + value, left)
+    return None
 
 
 def _item(value: object) -> str:

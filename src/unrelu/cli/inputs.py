@@ -11,9 +11,9 @@ import numpy as np
 
 from unrelu import storage
 from unrelu.cli.frame import Job
-from unrelu.cli.options import FitOptions, TableOptions
-from unrelu.contracts import FloatArray, Samples, Watch
-from unrelu.errors import InputFileError, InvalidParameterError, ModelFileError, WeakColumnsWarning
+from unrelu.cli.options import FitOptions
+from unrelu.contracts import FloatArray, Samples, Step, Watch
+from unrelu.errors import InputFileError, InvalidParameterError, ModelFileError
 from unrelu.limits import floor_per_column
 from unrelu.model import RectifiedGaussian
 from unrelu.tables.files import column_names
@@ -58,38 +58,38 @@ def source_in(path: Path, as_seen: bool) -> tuple[Callable[[int, np.random.Gener
         names = None if named is None else tuple(named.tolist())
     if known.any() and not known.all():
         columns = label_columns(~known, names)
-        warn(f"The network's weights of {columns} are not determined: empty in all rows.", WeakColumnsWarning)
+        warn(f"The network's weights of {columns} are not determined: empty in all rows.", "weak-columns")
     return content.sample, len(known), names
 
 
-def model_and_table(
-    job: Job, paths: list[str], model: Path | None, reading: TableOptions, fitting: FitOptions
-) -> tuple[RectifiedGaussian | None, Samples]:
+def model_and_table(job: Job) -> tuple[RectifiedGaussian | None, Samples]:
     """The law in a file, of those of its columns that are wanted, None where the table is to be fitted; the table."""
-    if model is None:
-        return None, job.opened(paths, reading, fitting.floor)
-    fitting.refuse_with(model)
-    law = law_in(model)
-    table, at = matched_table(job, model, law.feature_names, law.n_features, paths, reading)
+    fitting: FitOptions = job.given["fitting"]
+    if job.model is None:
+        return None, job.opened(fitting.floor)
+    fitting.refuse_with(job.model)
+    law = law_in(job.model)
+    table, at = matched_table(job, job.model, law.feature_names, law.n_features)
     return law.marginal(at), table
 
 
-def fitted_imputer(
-    job: Job,
-    paths: list[str],
-    model: Path | None,
-    reading: TableOptions,
-    fitting: FitOptions,
-    seed: int,
-    watch: Watch,
-) -> tuple[FloorImputer, Samples]:
-    """What answers questions about a table, and the table: a fit to it, or a model from a file."""
-    from unrelu.estimators import FloorImputer
+def learned(job: Job, kind: type[Any], watch: Watch, method: str | None = None, **wanted: Any) -> tuple[Any, Samples]:
+    """What answers questions about a table, and the table: a fit of this kind to it, or a model from a file.
 
-    law, table = model_and_table(job, paths, model, reading, fitting)
+    ``method`` is that of a command that asks for none.
+    """
+    from unrelu.estimators import FloorOutlierDetector
+
+    fitting: FitOptions = job.given["fitting"]
+    law, table = model_and_table(job)
     if law is None:
-        return FloorImputer(**fitting.parameters(seed)).watched_by(watch).fit(table), table
-    return imputer_of(law, table, fitting.floor_tolerance).watched_by(watch), table
+        made = kind(**fitting.parameters(job.given["seed"], method or "auto"), **wanted)
+        return made.watched_by(watch).fit(table), table
+    if kind is not FloorOutlierDetector:
+        return imputer_of(law, table, fitting.floor_tolerance).watched_by(watch), table
+    watch(Step("Simulating rows of the model"))
+    wanted |= {"floor_tolerance": fitting.floor_tolerance, "random_state": job.given["seed"]}
+    return kind.from_model(law, **wanted).watched_by(watch), table
 
 
 def imputer_of(law: RectifiedGaussian, table: Samples, floor_tolerance: float = 0.0) -> FloorImputer:
@@ -107,11 +107,10 @@ def imputer_of(law: RectifiedGaussian, table: Samples, floor_tolerance: float = 
     return FloorImputer.from_model(law, floor_tolerance=floor_tolerance)
 
 
-def matched_table(
-    job: Job, file: Path, names: Sequence[str] | None, n_columns: int, paths: list[str], reading: TableOptions
-) -> tuple[Samples, list[int]]:
+def matched_table(job: Job, file: Path, names: Sequence[str] | None, n_columns: int) -> tuple[Samples, list[int]]:
     """The table, and which of a file's columns are in it: by name where both have names, by position elsewhere."""
-    if names is not None and names_in(paths, reading) is not None:
+    reading = job.reading
+    if names is not None and names_in(job) is not None:
         for unknown in [name for name in [*reading.columns, *reading.drop] if name not in names]:
             raise InvalidParameterError(
                 f"{file} has no column {unknown!r}. {suggestion(unknown, names, 'It speaks of', most=8)}"
@@ -120,10 +119,10 @@ def matched_table(
         if not wanted:
             raise InvalidParameterError(f"No column of {file} is left: drop fewer columns.")
         try:
-            return job.opened(paths, reading, columns=wanted), [names.index(name) for name in wanted]
+            return job.opened(columns=wanted), [names.index(name) for name in wanted]
         except InputFileError as error:
             raise InputFileError(f"{error} {file} speaks of {listed(names, most=8)}.") from error
-    table = job.opened(paths, reading)
+    table = job.opened()
     if table.n_features != n_columns:
         raise InvalidParameterError(
             f"{file} is of {n_columns:,} columns, the table has {table.n_features:,}: choose the same ones, in the same"
@@ -132,13 +131,13 @@ def matched_table(
     return table, list(range(n_columns))
 
 
-def names_in(paths: list[str], reading: TableOptions) -> Names:
+def names_in(job: Job) -> Names:
     """What the tables' columns are called; None where they have no names.
 
     Nothing where that cannot be asked twice, as of standard input, or not at all: reading will say why.
     """
     try:
-        return () if "-" in paths else column_names(paths, reading.header)
+        return () if "-" in job.paths else column_names(job.paths, job.reading.header)
     except InputFileError:
         return ()
 

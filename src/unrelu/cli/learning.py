@@ -7,7 +7,6 @@ import shlex
 import sys
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,15 +15,13 @@ import typer
 
 from unrelu.cli import options
 from unrelu.cli.frame import Answer, Job, command
-from unrelu.errors import InvalidParameterError, ModelFileError, OutputError, SingularCovarianceWarning
+from unrelu.errors import AssumptionWarning, InvalidParameterError, ModelFileError, OutputError, about
 
 if TYPE_CHECKING:
     from unrelu.contracts import Samples
     from unrelu.estimators import RectifiedGaussianLearner
-    from unrelu.notebook import Table
 
 _FEW_COLUMNS, _CHEAP = 20, 2e6  # a row's density costs as the square of its columns, and no less than that of a few
-_LATER = "Log-likelihood, AIC and BIC take a pass of their own: unrelu info {} --table TABLE."
 _MISFIT = 1  # the exit code of check --strict
 
 
@@ -81,25 +78,27 @@ def fit(
         )
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.report.check import model_picture, worst_columns
+    from unrelu.report.tables import facts, rows
 
-    rows = job.opened(paths, reading.without(groups), fitting.floor, checkpoint)
+    table = job.opened(fitting.floor)
     learner = RectifiedGaussianLearner(**asked, nonnegative_bias=nonnegative_bias, stderr=stderr)
     with job.watch(doubts=False) as watch:
-        learner.watched_by(watch).fit(rows, groups=groups)
-    law, likelihood = learner.distribution_, _likelihood(learner, rows)
+        learner.watched_by(watch).fit(table, groups=groups)
+    law, likelihood = learner.distribution_, _likelihood(learner, table)
 
     def kept_record() -> Any:
         record: Any = learner.record_
         return record if round_counts is None else record.rounded(round_counts)
 
     job.write(
-        model=partial(law.save, details=_details(learner, paths, dict(rows.skipped_files), likelihood)),
+        model=partial(law.save, details=_details(learner, paths, dict(table.skipped_files), likelihood)),
         record=lambda path: learner.with_record(kept_record()).save(path),
-        picture=lambda: model_picture(law, learner.report_.share_floored_by_column, worst_columns(learner, rows)),
+        picture=lambda: model_picture(law, learner.report_.share_floored_by_column, worst_columns(learner, table)),
     )
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
-    return _learned(job, learner, likelihood)
+    told = rows(learner, f"{job.seconds:.2f} s", job.words, likelihood, output)
+    return job.answer(facts(learner, likelihood), told)
 
 
 @command
@@ -118,6 +117,7 @@ def merge(
     and only that file travels. What it tells of the rows is in docs/scale.md.
     """
     from unrelu.report.check import model_picture
+    from unrelu.report.tables import facts, rows
 
     with job.watch(doubts=False):
         learner = _merged(files)
@@ -127,7 +127,8 @@ def merge(
         record=lambda path: learner.with_record(learner.record_).save(path),
         picture=lambda: model_picture(law, shares),
     )
-    return _learned(job, learner, None)
+    told = rows(learner, f"{job.seconds:.2f} s", job.words, None, output)
+    return job.answer(facts(learner, None), told)
 
 
 def _merged(files: list[Path]) -> RectifiedGaussianLearner:
@@ -177,10 +178,10 @@ def _likelihood(learner: RectifiedGaussianLearner, rows: Samples) -> dict[str, A
     if n * d * max(d, _FEW_COLUMNS) > _CHEAP:
         return None
     with warnings.catch_warnings():
-        warnings.simplefilter("error", SingularCovarianceWarning)
+        warnings.filterwarnings("error", about("singular"))
         try:
             densities = learner.score_samples(rows)
-        except SingularCovarianceWarning:
+        except AssumptionWarning:
             return None
     return likelihood_facts(float(densities.sum()), learner.n_parameters_, len(densities))
 
@@ -191,7 +192,6 @@ def _details(
     skipped_files: dict[str, str],
     likelihood: dict[str, Any] | None,
 ) -> dict[str, Any]:
-    """Facts for the model file."""
     from unrelu.report.model import fit_details
 
     others = {"skipped_files": skipped_files, "likelihood": likelihood}
@@ -202,46 +202,6 @@ def _details(
         **fit_details(learner),
         **{key: told for key, told in others.items() if told},
     }
-
-
-def _learned(job: Job, learner: RectifiedGaussianLearner, likelihood: dict[str, Any] | None) -> Answer | None:
-    from unrelu.report import model as reports
-    from unrelu.report.tables import doubt_table, labels, trust_line
-    from unrelu.validation import counted
-
-    report: Any = learner.report_
-    law = learner.distribution_
-    shares, names = report.share_floored_by_column, labels(law)
-    columns = reports.column_facts(law, shares, learner.bias_stderr_, learner.row_norms_stderr_)
-    strongest = reports.strongest_correlations(law, learner.correlation_stderr_)
-    facts = {"report": asdict(report), **reports.law_facts(law, columns, strongest), "likelihood": likelihood}
-    missing = f", {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
-    because = f", as {report.chosen_because}" if report.chosen_because else ""
-    shown: list[str | Table] = [
-        trust_line(report.doubts),
-        f"Learned {counted(report.n_features, 'column')} from {report.n_rows:,} rows in {job.seconds:.2f} s"
-        f" ({report.share_floored:.1%} of the values at the floor{missing}) by {report.method}{because}.",
-    ]
-    # What a robust fit did with the rows, or cells.
-    down = getattr(report, "share_downweighted", 0.0)
-    if hasattr(report, "share_bad"):
-        by_column = zip(report.share_bad_by_column, names, strict=True)
-        most = [f"{name} {share:.1%}" for share, name in sorted(by_column, key=lambda each: -each[0]) if share > 0.0]
-        worst = f", most of them in {', '.join(most[:5])}" if most else ""
-        outliers = f"; {down:.1%} of the rows" if down else ""
-        shown.append(f"Bad cells: {report.share_bad:.2%} of the cells{worst}{outliers} count less than half.")
-    elif hasattr(report, "groups"):
-        others = [f"{group.share:.1%} {group.kind}" for group in report.groups[1:] if group.share >= 0.001]
-        found = f"; other groups of rows: {', '.join(others)}" if others else ""
-        shown.append(f"Outliers: {down:.1%} of the rows count less than half{found}.")
-    if report.doubts:
-        shown.append(doubt_table(report.doubts, names, job.words))
-    if report.stderr_degrees is not None:
-        shown.append(f"Standard errors: by a {report.stderr} over {report.stderr_degrees + 1} groups of rows.")
-    shown += reports.model_tables(law, columns, strongest)
-    told = _LATER.format(job.files["model"])
-    shown.append(f"Log-likelihood: {reports.likelihood_words(likelihood)}." if likelihood else told)
-    return job.answer(facts, shown)
 
 
 @command
@@ -260,7 +220,7 @@ def check(
     fitting: options.FitOptions = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[
-        Path | None, options.output(options.lines("Also write one line per column"), "Columns", "columns")
+        Path | None, options.output(f"Also write one line per column: {options.KINDS}.", "Columns", "columns")
     ] = None,
     picture: Annotated[Path | None, options.picture("columns and pairs that fit worst")] = None,
     seed: Annotated[int, "Seed of the rows looked at and of the simulated tables.", {"min": 0}] = 0,
@@ -272,24 +232,21 @@ def check(
     """
     from unrelu.cli.inputs import model_and_table
     from unrelu.estimators import RectifiedGaussianLearner, check_model
-    from unrelu.report.check import check_columns, check_facts, check_picture, check_shown
-    from unrelu.tables.write import write_columns
+    from unrelu.report.check import check_columns, check_picture
+    from unrelu.report.tables import facts, rows
 
     wanted: dict[str, Any] = {"n_simulations": simulations, "level": level}
     with job.watch(doubts=False) as watch:
-        law, rows = model_and_table(job, [table], model, reading, fitting)
+        law, samples = model_and_table(job)
         if law is None:
-            learner = RectifiedGaussianLearner(**fitting.parameters(seed)).watched_by(watch).fit(rows)
-            found = learner.check(rows, **wanted)
+            learner = RectifiedGaussianLearner(**fitting.parameters(seed)).watched_by(watch).fit(samples)
+            found = learner.check(samples, **wanted)
         else:
             wanted |= {"floor_tolerance": fitting.floor_tolerance, "random_state": seed, "watch": watch}
-            found = check_model(law, rows, **wanted)
-    job.write(
-        output=lambda path: write_columns(path, [check_columns(found)]),
-        picture=lambda: check_picture(found),
-    )
+            found = check_model(law, samples, **wanted)
+    job.write(output=[check_columns(found)], picture=lambda: check_picture(found))
     code = _MISFIT if strict and not found.fits else 0
-    return job.answer({"model": model, **check_facts(found)}, check_shown(found, job.seconds, job.words), code=code)
+    return job.answer(facts(found), rows(found, f"{job.seconds:.2f} s", job.words), code=code)
 
 
 @command
@@ -315,19 +272,14 @@ def report(
     """
     if output.suffix.lower() not in (".html", ".htm"):
         raise OutputError(f"{output}: a report is a page for a browser: give a name that ends in .html.")
-    from unrelu.cli.inputs import imputer_of, model_and_table
+    from unrelu.cli.inputs import learned
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.report.page.making import check_report, page_shown, write_report
 
     check_report()
     made: dict[str, Any] = {}
     with job.watch(doubts=False) as watch:
-        law, rows = model_and_table(job, paths, model, reading, fitting)
-        learner: Any = (
-            RectifiedGaussianLearner(**fitting.parameters(seed)).watched_by(watch).fit(rows)
-            if law is None
-            else imputer_of(law, rows, fitting.floor_tolerance).watched_by(watch)
-        )
+        learner, rows = learned(job, RectifiedGaussianLearner, watch)
         wanted: dict[str, Any] = {
             "title": Path(paths[0]).name + (f" and {len(paths) - 1} more" if len(paths) > 1 else ""),
             "command": shlex.join(["unrelu", *sys.argv[1:]]),
@@ -340,7 +292,6 @@ def report(
         job.write(output=lambda path: made.update(write_report(learner, path, rows, **wanted)))
     checked, odd, size = made["check"] or {}, made["odd"] or {}, output.stat().st_size
     facts = {
-        "model": model,
         "bytes": size,
         "table": made["table"],
         "fits": checked.get("fits"),
@@ -382,16 +333,14 @@ def info(
     facts, shown = contents(content, header, file)
     if not table:
         return facts, shown, 0
-    model, rows = _scorer_and_table(job, content, header, file, table, reading)
+    model, rows = _scorer_and_table(job, content, header, file)
     densities = model.score_samples(rows)
     found = likelihood_facts(float(densities.sum()), model.n_parameters_, len(densities))
     words = f"Log-likelihood of {', '.join(table)}: {likelihood_words(found)}."
     return {**facts, "table": table, "likelihood": found}, [*shown, words], 0
 
 
-def _scorer_and_table(
-    job: Job, content: Any, header: Any, file: Path, paths: list[str], reading: options.TableOptions
-) -> tuple[Any, Samples]:
+def _scorer_and_table(job: Job, content: Any, header: Any, file: Path) -> tuple[Any, Samples]:
     """What tells how probable rows are by the law in a file, or by its mixture of laws, and the table."""
     from unrelu.cli.inputs import imputer_of, law_in, matched_table
     from unrelu.estimators import RectifiedGaussianMixture
@@ -399,9 +348,9 @@ def _scorer_and_table(
     if isinstance(content, RectifiedGaussianMixture):
         names = getattr(content, "feature_names_in_", None)
         named = None if names is None else names.tolist()
-        return content, matched_table(job, file, named, content.n_features_in_, paths, reading)[0]
+        return content, matched_table(job, file, named, content.n_features_in_)[0]
     law, details = law_in(file, content), header.get("details")
-    rows, at = matched_table(job, file, law.feature_names, law.n_features, paths, reading)
+    rows, at = matched_table(job, file, law.feature_names, law.n_features)
     details = details if isinstance(details, dict) else {}
     told = getattr(content, "report_", details.get("report"))
     found = told.get("n_components") if isinstance(told, dict) else getattr(told, "n_components", None)

@@ -18,7 +18,7 @@ from unrelu.errors import InvalidParameterError
 
 OTHERS = "*"  # columns that are not named
 _LISTS = ("columns", "drop", "id")  # options that are lists of columns
-_TABLE_KINDS = "csv, tsv (also gzipped), parquet, feather or arrow"
+KINDS = "csv, tsv (also gzipped), parquet, feather or arrow"  # of files with a table of numbers and text
 
 
 def option(help_text: str, *names: str, **more: Any) -> Any:
@@ -61,11 +61,6 @@ def output(help_text: str, called: str = "", kind: str = "archive", fact: str = 
 def picture(what: str, called: str = "Picture") -> Output:
     """A picture of what a command finds."""
     return also(f"Also draw {what}: a png, svg or pdf file.", called, "picture")
-
-
-def lines(what: str) -> str:
-    """The help text of a table that has a line for each ``what``."""
-    return f"{what}: {_TABLE_KINDS}."
 
 
 def tables(what: str = "Tables", more: str = "") -> Any:
@@ -163,18 +158,18 @@ class TableOptions:
         {"metavar": "ADDRESS"},
     ] = None
 
-    def without(self, label: str | None) -> TableOptions:
-        """The same without a column of labels: it may be text, which no table of features holds.
+    def chosen(
+        self, floor: Sequence[str] | None = None, columns: list[str] | None = None, label: str | None = None
+    ) -> dict[str, Any]:
+        """The parameters of open_samples; columns may be chosen by what is in a model.
 
-        One that is asked for as a feature stays, and is refused.
+        A column of labels may be text, and is dropped; one that is asked for as a feature stays, and is refused.
         """
-        return self if label is None or label in self.columns else replace(self, drop=[*self.drop, label])
-
-    def chosen(self, floor: Sequence[str] | None = None, columns: list[str] | None = None) -> dict[str, Any]:
-        """The parameters of open_samples; columns may be chosen by what is in a model."""
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         if columns is not None:
             given |= {"columns": columns, "drop": []}
+        elif label is not None and label not in self.columns:
+            given["drop"] = [*self.drop, label]
         if self.nondetect == "floor":  # such cells are at the floors that --floor gives, if it gives any
             floors = limits("--floor", [item for item in listed_items(floor) if _number(item.rpartition("=")[2])])
             one = floors.pop(OTHERS, None) if isinstance(floors, dict) else floors
@@ -203,7 +198,7 @@ class FitOptions:
                     f"--{name} belongs to a fit, and {model} has its own: leave one of them out."
                 )
 
-    def parameters(self, seed: int, method: str = "auto", components: bool = True) -> dict[str, Any]:
+    def parameters(self, seed: int, method: str = "auto") -> dict[str, Any]:
         """Those of a learner; ``method`` is that of a command that asks for none."""
         rank = None if self.components is None else number_or_auto("--components", self.components)
         return {
@@ -211,7 +206,7 @@ class FitOptions:
             "floor": limits("--floor", self.floor or ["0.0"]),
             "ceiling": limits("--ceiling", self.ceiling or ()),
             "shape": shapes(self.shape),
-            **({"n_components": rank} if components else {}),
+            **({} if rank is None else {"n_components": rank}),
             "floor_tolerance": self.floor_tolerance,
             "random_state": seed,
         }

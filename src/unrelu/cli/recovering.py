@@ -66,30 +66,29 @@ def factor(
     A value at the floor only says that T is not above it. Cells may be missing; cells below the floor are an error.
     """
     count = options.number_or_auto("--components", components)
-    from unrelu.notebook import fact_table
     from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
-    from unrelu.report.recovery import factor_facts, factor_picture, factor_shown
-    from unrelu.report.tables import numbered, write_rows
+    from unrelu.report.recovery import factor_picture
+    from unrelu.report.tables import facts, numbered, rows
 
     recovery = ReLUMatrixRecovery(
         count, method, gauge, floor_tolerance=floor_tolerance, tol=tol, max_iter=max_iter, random_state=seed
     )
-    table = job.opened(paths, reading, floor)
+    table = job.opened(floor)
     recovery.set_params(floor=options.limits("--floor", floor or ["0.0"]), shape=options.shapes(shape, "normal"))
     with job.watch() as watch:
         recovery.watched_by(watch).fit(table, state=state)
     job.write(
         factors=recovery.save,
-        hidden=lambda path: write_rows(path, _hidden_blocks(recovery), table.feature_names, table.ids()),
-        latent=lambda path: write_rows(path, recovery.latent_, numbered("c", recovery.n_components_), table.ids()),
+        hidden=(_hidden_blocks(recovery), table.feature_names),
+        latent=(recovery.latent_, numbered("c", recovery.n_components_)),
         picture=lambda: factor_picture(recovery, table),
     )
     report = recovery.report_
     told = [f"Recovered the matrix behind {report.n_rows:,} x {report.n_features:,} values in {job.seconds:.2f} s."]
-    facts = {"state": None if report.converged else state, "resumed": None, **factor_facts(recovery)}
+    found = {"state": None if report.converged else state, "resumed": None, **facts(recovery)}
     if report.resumed is not None:
         iterations, residual = report.resumed
-        facts["resumed"] = {"iteration": iterations, "residual": residual}
+        found["resumed"] = {"iteration": iterations, "residual": residual}
         told.append(f"Resumed at iteration {iterations:,}, residual {residual:.3g}.")
     last = []
     if state is not None and report.converged:
@@ -97,8 +96,7 @@ def factor(
         last = [f"State {state} removed: done."]
     elif state is not None:
         last = [f"State kept in {state}: run the same command again to go on."]
-    described, shown = factor_shown(recovery)
-    return job.answer(facts, [*told, fact_table(described), *shown], last)
+    return job.answer(found, [*told, *rows(recovery)], last)
 
 
 def _hidden_blocks(recovery: ReLUMatrixRecovery) -> Iterator[FloatArray]:
@@ -136,7 +134,7 @@ def network(
     output: Annotated[
         Path,
         options.output(
-            "One line per edge: csv, tsv (also gzipped), parquet, feather or arrow; or a .graphml file.",
+            f"One line per edge: {options.KINDS}; or a .graphml file.",
             "Edges",
             "edges",
         ),
@@ -163,15 +161,16 @@ def network(
     from unrelu.estimators import RectifiedGaussianNetwork
     from unrelu.graph.learning import networkx_module, write_edges
     from unrelu.report import network as drawing
+    from unrelu.report.tables import facts, rows
 
     if picture is not None:
         networkx_module()
     with job.watch(doubts=False) as watch:
         found = _of_record(paths, wanted, seed, fitting, watch)
         if found is None:
-            parameters = fitting.parameters(seed, components=False)
-            rows = job.opened(paths, reading.without(groups), fitting.floor)
-            found = RectifiedGaussianNetwork(wanted, **parameters).watched_by(watch).fit(rows, groups=groups)
+            table = job.opened(fitting.floor)
+            found = RectifiedGaussianNetwork(wanted, **fitting.parameters(seed)).watched_by(watch)
+            found.fit(table, groups=groups)
     edges, names = drawing.labelled_edges(found)
     path = found.path_
     job.write(
@@ -180,7 +179,7 @@ def network(
         picture=lambda: drawing.network_picture(edges, names),
         path_picture=lambda: drawing.path_picture(path) if path is not None else None,
     )
-    return job.answer(drawing.network_facts(found), drawing.network_shown(found, job.seconds), fitted=found)
+    return job.answer(facts(found), rows(found, f"{job.seconds:.2f} s"), fitted=found)
 
 
 def _of_record(
@@ -263,8 +262,8 @@ def recover(
     from unrelu.recovery import LatentLasso, RobustLatent
     from unrelu.recovery.latent_estimator import ReLULatentRecovery
     from unrelu.recovery.latent_methods import prior_named
-    from unrelu.report.recovery import recover_picture, recovery_facts, recovery_shown
-    from unrelu.report.tables import numbered, write_rows
+    from unrelu.report.recovery import recover_picture
+    from unrelu.report.tables import facts, numbered, rows
     from unrelu.validation import check_choice
 
     check_choice("method", method, list(options.METHODS["recover"]))
@@ -275,7 +274,7 @@ def recover(
     for option in [option for option, given in foreign.items() if given]:
         raise InvalidParameterError(f"{option} belongs to --method {other}: leave it out, or choose that method.")
     slopes, bias, own_floor, own_names, fitted = loaded_layer(weights, components, floor)
-    table, at = matched_table(job, weights, own_names, len(bias), paths, reading)
+    table, at = matched_table(job, weights, own_names, len(bias))
     names = table.feature_names if own_names is None else tuple(own_names[j] for j in at)
     limit = floor_per_column(options.limits("--floor", floor), len(at), names) if floor else own_floor[at]
     how: LatentMethod = LatentLasso(penalty, intercept)
@@ -289,15 +288,15 @@ def recover(
     except InvalidParameterError as error:
         raise InvalidParameterError(f"{weights}: {error}", parameter=error.parameter) from error
     with job.watch() as watch:
-        rows = recovery.watched_by(watch).recover_rows(table, skip_bad_rows=skip_bad_rows)
+        found = recovery.watched_by(watch).recover_rows(table, skip_bad_rows=skip_bad_rows)
     job.write(
-        clean=lambda path: write_rows(path, rows.clean, names, table.ids()),
-        latent=lambda path: write_rows(path, rows.latent, numbered("c", rows.latent.shape[1]), table.ids()),
-        outliers=lambda path: write_rows(path, rows.outliers, names, table.ids()),
-        picture=lambda: recover_picture(rows, limit, table, names),
+        clean=(found.clean, names),
+        latent=(found.latent, numbered("c", found.latent.shape[1])),
+        outliers=(found.outliers, names),
+        picture=lambda: recover_picture(found, limit, table, names),
     )
-    facts = {"weights": weights, **recovery_facts(rows, names)}
-    return job.answer(facts, recovery_shown(rows, names, f"{weights} in {job.seconds:.2f} s"))
+    told = rows(found, f"{weights} in {job.seconds:.2f} s", names)
+    return job.answer({"weights": weights, **facts(found, names)}, told)
 
 
 @command
@@ -355,13 +354,13 @@ def peel(
     from unrelu.recovery.two_layer_estimator import checked_limits
     from unrelu.report.layers import Network, peel_picture
     from unrelu.report.pictures import cells_of, evenly
-    from unrelu.report.tables import numbered, write_rows
+    from unrelu.report.tables import facts, numbered, rows
     from unrelu.validation import counted
 
     checked_limits(None, max_seconds)
     method_named(hidden_method)
     own = {"n_inputs": q, "max_seconds": max_seconds, "hidden_method": hidden_method, "random_state": seed}
-    table = job.opened(paths, reading, floor)
+    table = job.opened(floor)
     content: TwoLayerReLULearner | Peeled
     failure = None
     with job.watch() as watch:
@@ -383,8 +382,8 @@ def peel(
 
     job.write(
         layers_file=content.save,
-        hidden=lambda path: write_rows(path, units, numbered("h", units.shape[1]), table.ids()),
-        latent=lambda path: write_rows(path, z, numbered("z", z.shape[1]), table.ids()),
+        hidden=(units, numbered("h", units.shape[1])),
+        latent=(z, numbered("z", z.shape[1])),
         picture=lambda: peel_picture(network, units, beside() if known else None),
     )
     first, last, count = network.layers[0], network.layers[-1], len(network.layers)
@@ -398,13 +397,12 @@ def peel(
     code = 0
     if last.ended is not None or lacking:
         code = INTERRUPTED if last.ended == STOPPED else BAD_INPUT
-    return job.answer(network.facts(), [f"{headline} in {job.seconds:.2f} s.", *network.shown()], code=code)
+    return job.answer(facts(network), [f"{headline} in {job.seconds:.2f} s.", *rows(network)], code=code)
 
 
 def _refuse_together(
     given: set[str], linear: bool, widths: list[int | str], method: str | None, q: int | str | None
 ) -> None:
-    """Raise where options do not go together."""
     from unrelu.validation import check_choice
 
     depth, innermost = len(widths), widths[-1]

@@ -11,7 +11,6 @@ import typer
 from unrelu.cli import options
 from unrelu.cli.frame import Answer, Job, command, output_folder
 from unrelu.cli.options import Output
-from unrelu.errors import UnreluWarning
 
 if TYPE_CHECKING:
     from unrelu.notebook import Table
@@ -118,7 +117,7 @@ def reproduce(
         job = Job(outputs)
         journal = Journal(study, output)
         if journal.set_aside is not None:
-            warn(journal.set_aside, UnreluWarning)
+            warn(journal.set_aside, "set-aside")
         try:
             with job.watch() as watch:
                 results, readings = run(study, journal, watch)

@@ -16,14 +16,8 @@ from unrelu.errors import InvalidParameterError
 if TYPE_CHECKING:
     import numpy as np
 
-    from unrelu.contracts import FloatArray, Samples, Watch
-    from unrelu.estimators import FloorOutlierDetector
+    from unrelu.contracts import FloatArray, Watch
     from unrelu.synthetic import Floats
-
-
-def _by(model: Path | None, job: Job, itself: str = "the model of the table itself") -> str:
-    """Who answered, and how long it took."""
-    return f"{itself if model is None else model} in {job.seconds:.2f} s"
 
 
 @command
@@ -85,13 +79,15 @@ def impute(
     levels = options.levels("--quantile", quantile)
     if draws:
         job.expect("output", f"Completed table{'s' * (draws > 1)}", "columns")
-    from unrelu.cli.inputs import fitted_imputer
+    from unrelu.cli.inputs import learned
+    from unrelu.estimators import FloorImputer
     from unrelu.posterior.cells import Filling
     from unrelu.report.imputation import Completion
+    from unrelu.report.tables import facts, rows
 
     with job.watch(doubts=False) as watch:
         filling = Filling(fill, below)  # refused before anything is read
-        imputer, table = fitted_imputer(job, paths, model, reading, fitting, seed, watch)
+        imputer, table = learned(job, FloorImputer, watch)
         imputer.set_params(fill=filling.fill, below=filling.below)
         kept = {name for name, wanted in (("std", std), ("mask", mask), ("rows", picture)) if wanted is not None}
         done = Completion(imputer, table, median, levels, draws, parameters, seed, kept)
@@ -101,8 +97,8 @@ def impute(
             mask=lambda path: done.write_kept("mask", path),
             picture=done.picture,
         )
-    facts = {"model": model, "draws": draws, "quantiles": levels, "fill": fill, "below": below, **done.facts()}
-    return job.answer(facts, done.shown(_by(model, job)), fitted=imputer)
+    asked = {"draws": draws, "quantiles": levels, "fill": fill, "below": below}
+    return job.answer({**asked, **facts(done)}, rows(done, job.by()), fitted=imputer)
 
 
 @command
@@ -117,7 +113,7 @@ def predict(
     ] = False,
     fitting: options.FitOptions = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
-    output: Annotated[Path, options.output(options.lines("One line per row"), "Predictions", "columns")] = Path(
+    output: Annotated[Path, options.output(f"One line per row: {options.KINDS}.", "Predictions", "columns")] = Path(
         "predicted.csv"
     ),
     seed: Annotated[int, "Seed of the methods that draw.", {"min": 0}] = 0,
@@ -130,42 +126,42 @@ def predict(
     levels = options.levels("--quantiles", [quantiles])
     if not levels:
         raise InvalidParameterError("--quantiles needs at least one level, such as .5.")
-    from unrelu.cli.inputs import fitted_imputer, law_in
+    from unrelu.cli.inputs import law_in, learned
+    from unrelu.estimators import FloorImputer
     from unrelu.report.imputation import PredictedColumn
-    from unrelu.report.tables import labels
-    from unrelu.tables.write import write_columns
-    from unrelu.validation import counted
+    from unrelu.report.tables import facts, labels, rows
 
-    has_it, reading = _found(column, paths, model, reading)
+    has_it = _found(column, job)
     with job.watch(doubts=False) as watch:
-        imputer, table = fitted_imputer(job, paths, model, reading, fitting, seed, watch)
+        imputer, table = learned(job, FloorImputer, watch)
         law = imputer.distribution_ if model is None else law_in(model)
         if model is not None and law.feature_names is not None:
             law = law.marginal([*labels(imputer.distribution_), *([] if has_it else [column])])
         # Columns without names go by their number, counted from 0.
         j = law.index_of(int(column) if law.feature_names is None and column.isdecimal() else column)
         found = PredictedColumn(law, j, levels)
-        job.write(output=lambda path: write_columns(path, found.lines(imputer, table, uncut=uncut)))
-    first = f"Predicted {column} from {counted(law.n_features - 1, 'other column')} in {counted(found.rows, 'row')}"
-    facts = {"model": model, "column": column, "quantiles": levels, "hidden": uncut, **found.facts()}
-    return job.answer(facts, [f"{first} by {_by(model, job)}.", *found.shown()], fitted=imputer)
+        job.write(output=found.lines(imputer, table, uncut=uncut))
+    asked = {"column": column, "quantiles": levels, "hidden": uncut}
+    return job.answer({**asked, **facts(found)}, rows(found, job.by(), column), fitted=imputer)
 
 
-def _found(
-    column: str, paths: list[str], model: Path | None, reading: options.TableOptions
-) -> tuple[bool, options.TableOptions]:
-    """Whether the table has the column, and how to read it: with the column, or without one that only a model knows."""
+def _found(column: str, job: Job) -> bool:
+    """Whether the table has the column; it is read with the column, or without one that only a model knows."""
     from unrelu.cli.inputs import names_in
     from unrelu.validation import suggestion
 
+    reading = job.reading
     if column in reading.drop or column in reading.id:
         raise InvalidParameterError(f"--column asks for {column!r}, which --drop or --id leaves out: choose one.")
-    names = names_in(paths, reading)
+    names = names_in(job)
     if not names or column in names:
-        return True, replace(reading, columns=[*reading.columns, column] if reading.columns else [])
-    if model is None:
+        job.reading = replace(reading, columns=[*reading.columns, column] if reading.columns else [])
+        return True
+    if job.model is None:
         raise InvalidParameterError(f"--column: no column {column!r} in the table. {suggestion(column, names, most=8)}")
-    return False, replace(reading, drop=[*reading.drop, column], columns=[c for c in reading.columns if c != column])
+    others = [each for each in reading.columns if each != column]
+    job.reading = replace(reading, drop=[*reading.drop, column], columns=others)
+    return False
 
 
 @command
@@ -179,7 +175,7 @@ def score(
     fitting: options.FittingByOneMethod = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[
-        Path | None, options.output(options.lines("Also write one line per row"), "Scores", "columns")
+        Path | None, options.output(f"Also write one line per row: {options.KINDS}.", "Scores", "columns")
     ] = None,
     picture: Annotated[Path | None, options.picture("the scores, or of the table's bad cells")] = None,
     seed: Annotated[int, "Seed of the fit and of the simulated rows.", {"min": 0}] = 0,
@@ -190,38 +186,33 @@ def score(
     p-value below the false alarm rate are flagged: that share of a clean table, if the model fits it. Of a table that
     is not normal above its floors more are flagged: --shape auto learns how its columns are skewed.
     """
-    from unrelu.estimators import FloorImputer
+    from unrelu.cli.inputs import learned
+    from unrelu.estimators import FloorImputer, FloorOutlierDetector
     from unrelu.report import outliers
-    from unrelu.report.tables import labels
-    from unrelu.tables.write import write_columns
+    from unrelu.report.tables import facts, labels, rows
 
     most = 10 if top is None else top
     with job.watch(doubts=False) as watch:
-        wanted = {"method": "robust_cells" if cells else "robust", "false_alarm_rate": false_alarm_rate}
-        detector, table = _detector(job, paths, model, reading, fitting, seed, watch, **wanted)
+        method = "robust_cells" if cells else "robust"
+        detector, table = learned(job, FloorOutlierDetector, watch, method, false_alarm_rate=false_alarm_rate)
         if not cells:
             verdict = detector.judge(table, top=most, cells_of="top" if output is None else "flagged")
     if not cells:
         ids, names = table.ids(), labels(detector.distribution_)
         job.write(
-            output=lambda path: write_columns(path, outliers.score_lines(detector, verdict, ids)),
+            output=outliers.score_lines(detector, verdict, ids),
             picture=lambda: outliers.outlier_picture(verdict, names, false_alarm_rate),
         )
-        judge = "the model of their genuine rows" if model is None else str(model)
-        facts = outliers.score_facts(detector, verdict, ids)
-        shown = outliers.score_shown(detector, verdict, ids, judge, job.seconds)
-        return job.answer({"model": model, **facts}, shown, fitted=detector)
+        shown = rows(verdict, job.by("the model of their genuine rows"), detector, ids)
+        return job.answer(facts(verdict, detector, ids), shown, fitted=detector)
     # The strangest cells; all of them where they are written and nobody asks for fewer.
     kept = most if top is not None or output is None else None
     law, sizes = detector.distribution_, (detector.strangeness(table), detector.cell_probabilities(table))
     imputer = FloorImputer.from_model(law, floor_tolerance=detector.floor_tolerance)
     found = outliers.StrangestCells(law, sizes, imputer.cells(table), kept, table.ids())
-    job.write(
-        output=lambda path: write_columns(path, found.lines()),
-        picture=lambda: outliers.bad_cell_picture(*sizes, found.names),
-    )
-    shown = found.shown(_by(model, job, "the model of the genuine rows"), most)
-    return job.answer({"model": model, **found.facts(most)}, shown, fitted=detector)
+    job.write(output=found.lines(), picture=lambda: outliers.bad_cell_picture(*sizes, found.names))
+    shown = rows(found, job.by("the model of the genuine rows"), most)
+    return job.answer(facts(found, most), shown, fitted=detector)
 
 
 @command
@@ -249,38 +240,16 @@ def clean(
     The table's genuine cells are learned as by fit --method robust_cells. Cells that are bad with a probability above
     --level are changed, those of outlier rows among them; all others stay as they are. The input is never overwritten.
     """
+    from unrelu.cli.inputs import learned
+    from unrelu.estimators import FloorOutlierDetector
     from unrelu.report.outliers import Cleaning
+    from unrelu.report.tables import facts, rows
 
     with job.watch(doubts=False) as watch:
-        detector, table = _detector(job, paths, model, reading, fitting, seed, watch, "robust_cells")
+        detector, table = learned(job, FloorOutlierDetector, watch, "robust_cells")
         done = Cleaning(detector, table, impute, level)
         job.write(output=done.write, changes=done.write_changes, picture=done.picture)
-    return job.answer({"model": model, **done.facts()}, done.shown(_by(model, job)), fitted=detector)
-
-
-def _detector(
-    job: Job,
-    paths: list[str],
-    model: Path | None,
-    reading: options.TableOptions,
-    fitting: options.FitOptions,
-    seed: int,
-    watch: Watch,
-    method: Any,
-    **wanted: Any,
-) -> tuple[FloorOutlierDetector, Samples]:
-    """What judges a table, and the table: a fit by a method to it, or a model from a file."""
-    from unrelu.cli.inputs import model_and_table
-    from unrelu.contracts import Step
-    from unrelu.estimators import FloorOutlierDetector
-
-    law, table = model_and_table(job, paths, model, reading, fitting)
-    if law is None:
-        detector = FloorOutlierDetector(**fitting.parameters(seed, method, components=False), **wanted)
-        return detector.watched_by(watch).fit(table), table
-    watch(Step("Simulating rows of the model"))
-    wanted |= {"floor_tolerance": fitting.floor_tolerance, "random_state": seed}
-    return FloorOutlierDetector.from_model(law, **wanted).watched_by(watch), table
+    return job.answer(facts(done), rows(done, job.by()), fitted=detector)
 
 
 @command
@@ -305,14 +274,13 @@ def sample(
     did not determine are empty.
     """
     from unrelu.cli.inputs import source_in
-    from unrelu.tables import write_table
     from unrelu.validation import counted, generator
 
     draw, width, names = source_in(model, as_seen=not beyond_range)
     with job.watch() as watch:
         blocks = _drawn_blocks(draw, width, rows, generator(seed), watch)
-        job.write(output=lambda path: write_table(path, blocks, names))
-    facts = {"model": model, "rows": rows, "columns": width, "seed": seed}
+        job.write(output=(blocks, names))
+    facts = {"rows": rows, "columns": width, "seed": seed}
     return job.answer(facts, [f"{counted(rows, 'row')} of {counted(width, 'column')} written to {output}"])
 
 
@@ -338,7 +306,6 @@ def simulate(
     import numpy as np
 
     from unrelu.synthetic import random_model
-    from unrelu.tables import write_table
     from unrelu.validation import counted
 
     # Independent streams for model, rows and outliers: more outliers do not change the other rows.
@@ -358,9 +325,7 @@ def simulate(
     }
     with job.watch() as watch:
         blocks = contaminated(_drawn_blocks(law.sample, columns, rows, streams[1], watch), outliers, streams[2])
-        job.write(
-            output=lambda path: write_table(path, blocks), truth=lambda path: law.save(path, {"simulated": facts})
-        )
+        job.write(output=(blocks, None), truth=lambda path: law.save(path, {"simulated": facts}))
     dirty = f", {facts['outlier_rows']:,} of them outliers," if facts["outlier_rows"] else ""
     return job.answer(facts, [f"{counted(rows, 'row')}{dirty} of {counted(columns, 'column')} written to {output}"])
 

@@ -1,4 +1,7 @@
-"""The scikit-learn skin: ``fit`` validates, calls the core and stores attributes."""
+"""The scikit-learn skin: ``fit`` validates, calls the core and stores attributes.
+
+This page has the estimators, and what one of your own stands on: their base, and a table read and looked at by hand.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ from typing import TYPE_CHECKING
 from unrelu.lazy import lazily
 
 if TYPE_CHECKING:
+    from unrelu.estimators.base import FloorEstimator as FloorEstimator
+    from unrelu.estimators.base import Table as Table
     from unrelu.estimators.checking import check_model as check_model
     from unrelu.estimators.imputer import FloorImputer as FloorImputer
     from unrelu.estimators.learner import RectifiedGaussianLearner as RectifiedGaussianLearner
@@ -15,5 +20,11 @@ if TYPE_CHECKING:
     from unrelu.estimators.outliers import FloorOutlierDetector as FloorOutlierDetector
     from unrelu.estimators.parts import activations as activations
     from unrelu.estimators.parts import merge as merge
+    from unrelu.estimators.prepare import check_cell_limits as check_cell_limits
+    from unrelu.estimators.prepare import checked_tolerance as checked_tolerance
+    from unrelu.estimators.prepare import learn_columns as learn_columns
+    from unrelu.estimators.prepare import read as read
+    from unrelu.estimators.prepare import screened_floats as screened_floats
+    from unrelu.tables.prepared import Columns as Columns
 
 __getattr__, __dir__, __all__ = lazily(__name__)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -19,7 +18,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu import storage
-from unrelu.contracts import Assumptions, FloatArray, RowLabels, Samples, Watch, unwatched
+from unrelu.contracts import Assumptions, FloatArray, Samples, Watch, unwatched
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.prepare import (
     check_cell_limits,
@@ -28,19 +27,14 @@ from unrelu.estimators.prepare import (
     learn_shapes,
     read,
     screened_floats,
-    with_cell_limits,
     with_weights,
 )
-from unrelu.limits import is_by_cell, refuse_none
-from unrelu.methods import Method, expects_outliers
+from unrelu.limits import refuse_none
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import learned_html
 from unrelu.passes.device import Place
-from unrelu.passes.engine import SampleEvidence, engine_for
 from unrelu.passes.rows import Rows
 from unrelu.posterior.density import SMALLEST_LOG_DENSITY, scored_rows
-from unrelu.shapes import shape_requests
-from unrelu.tables.groups import LabelledRows
 from unrelu.tables.prepared import Columns, prepared
 from unrelu.validation import require_reachable, seed_from
 
@@ -55,53 +49,17 @@ class FloorEstimator(BaseEstimator):
     """Base of all estimators of data with a floor. Subclasses name their parameters in ``__init__``.
 
     A table is an array, a data frame, or :class:`unrelu.contracts.Samples`, such as files that are read block by block.
+    Estimators without a parameter ``ceiling`` or ``shape`` have columns with a floor each, all of them normal.
     """
 
-    _watch: ClassVar[Any] = staticmethod(unwatched)
-    _has_ceilings: ClassVar[bool] = False  # and columns without a floor
-    _takes_cells: ClassVar[bool] = False  # limits of single cells, as floor= or ceiling=
     _takes_sparse: ClassVar[bool] = False
-    _tests_shapes: ClassVar[bool] = True  # whether columns may reject the law that "auto" takes first
-    _has_standard_scores: ClassVar[bool] = False  # of free columns: results would depend on the units of these
-    floor: Any = 0.0
-    ceiling: Any = None
-    shape: Any = "normal"  # of what has no such parameter
-    floor_tolerance: float = 0.0
-    random_state: Any = 0
+    _watch: ClassVar[Any] = staticmethod(unwatched)
+    floor: Any
+    floor_tolerance: float
+    random_state: Any
     _columns: Columns  # what was learned of the table's columns
     _place: Place | None = None  # the device that the rows were on; files and copies do not know it
     _answers_on: Place | None = None  # the same, where scikit-learn's ``array_api_dispatch`` was set
-
-    _derived: ClassVar[tuple[str, ...]] = ()  # attributes that are made from what files hold
-    _why_missing: ClassVar[Mapping[str, str]] = {}  # of those that not every fit gives
-
-    if not TYPE_CHECKING:  # names that are not there are errors for type checkers
-
-        def __getattr__(self, name: str) -> Any:
-            """Attributes that are not there yet are made when they are first asked for, and kept."""
-            if name in self._derived:
-                check_is_fitted(self)
-                self._solve(name)
-                if name in self.__dict__:
-                    return self.__dict__[name]
-            nothing = f"{type(self).__name__!r} object has no attribute {name!r}"
-            raise AttributeError(self._why_missing.get(name, nothing))
-
-    def _solve(self, name: str) -> None:
-        """Set an attribute that is made from what was learned, and others with it."""
-
-    def _forget(self) -> None:
-        for name in self._derived:
-            self.__dict__.pop(name, None)
-
-    def _html_repr(self) -> str:
-        """For notebooks: scikit-learn's diagram, and below it, once it is fitted, what was learned."""
-        diagram: str = super()._html_repr()
-        try:
-            check_is_fitted(self)
-        except NotFittedError:
-            return diagram
-        return diagram + learned_html(self)
 
     def watched_by(self, watch: Watch) -> Self:
         """Have ``watch`` called with every :class:`unrelu.contracts.Step` of long work; what it raises ends the work.
@@ -116,7 +74,30 @@ class FloorEstimator(BaseEstimator):
         self.__dict__["_watch"] = watch
         return self
 
-    # --- files ------------------------------------------------------------------------------------
+    # --- fitted attributes --------------------------------------------------------------------------
+    # ``fit`` sets them. Where no more is known than what files hold (after ``partial_fit``, of merged records, of a
+    # loaded file) they are set when one is first asked for.
+
+    _derived: ClassVar[tuple[str, ...]] = ()
+
+    if not TYPE_CHECKING:  # names that are not there are errors for type checkers
+
+        def __getattr__(self, name: str) -> Any:
+            if name in self._derived:
+                check_is_fitted(self)
+                self._solve(name)
+                if name in self.__dict__:
+                    return self.__dict__[name]
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def _solve(self, name: str) -> None:
+        """Set an attribute and those beside it; AttributeError, with the reason, for one that the fit does not give."""
+
+    def _forget(self) -> None:
+        for name in self._derived:
+            self.__dict__.pop(name, None)
+
+    # --- files --------------------------------------------------------------------------------------
 
     def save(self, path: FilePath, details: Mapping[str, Any] | None = None) -> None:
         """Write parameters and what was learned to ``path``, exactly that name: a NumPy .npz without pickle.
@@ -151,157 +132,83 @@ class FloorEstimator(BaseEstimator):
         checked_tolerance(self.floor_tolerance)
         check_is_fitted(self, msg="it holds nothing that was learned")
 
-    # --- tables -----------------------------------------------------------------------------------
+    # --- tables to rows -----------------------------------------------------------------------------
 
     def _table(
-        self,
-        X: Any,
-        sample_weight: Any = None,
-        *,
-        reset: bool,
-        smallest: int = 2,
-        by_cell: bool = False,
-        part: bool = False,
-        outliers: str = "none",
-        labels: RowLabels | None = None,
-        long: bool = False,
+        self, X: Any, sample_weight: Any = None, *, reset: bool, smallest: int = 2, by_cell: bool = False
     ) -> Samples:
-        """The rows of a table as the user has them; its columns are learned (``reset``) or checked.
+        """The rows of a table as the user has them; its columns are to be learned (``reset``) or are checked.
 
-        ``by_cell``: whoever reads them heeds ``Block.beyond``, so that single cells may have limits. ``part`` and
-        ``outliers``: as :meth:`_learn_columns` has them. ``labels`` and ``long``: as
-        :class:`unrelu.tables.groups.LabelledRows` has them.
+        ``by_cell``: who reads them heeds ``Block.beyond``, so that single cells may have limits.
         """
         rows = read(X, self, None if reset else self._columns, smallest=smallest, sparse=self._takes_sparse)
         check_cell_limits(rows, by_cell, self.floor_tolerance, InvalidDataError)
         if reset:
-            self.__dict__.pop("_place", None)
-            self.__dict__.pop("_answers_on", None)
+            self._place = self._answers_on = None
         if rows.place is not None:
             self._place = rows.place
             config: dict[str, Any] = sklearn.get_config()  # type: ignore[attr-defined]
             if config["array_api_dispatch"]:
                 self._answers_on = rows.place
-        samples: Samples = rows if sample_weight is None else with_weights(rows, sample_weight)
-        if self._takes_cells and is_by_cell(self.floor, self.ceiling):
-            samples = with_cell_limits(samples, self.floor, self.ceiling, tell=reset)
-            check_cell_limits(samples, by_cell, self.floor_tolerance, InvalidParameterError)
-        if labels is not None or long:
-            samples = LabelledRows(samples, labels, long=long)
-        if reset:
-            self._learn_columns(samples, part, outliers)
-        return samples
+        return rows if sample_weight is None else with_weights(rows, sample_weight)
 
     def _rows(self, X: Any, by_cell: bool = False) -> Samples:
-        """The rows of a later table, as learners want them."""
+        """The rows of a later table, of latent values."""
         return prepared(self._table(X, reset=False, smallest=1, by_cell=by_cell), self._columns)
-
-    def _turned_rows(self, X: Any, by_cell: bool = False) -> tuple[Samples, Assumptions]:
-        """The same in the user's units, columns with a ceiling upside down, and what is assumed of such rows."""
-        samples = self._table(X, reset=False, smallest=1, by_cell=by_cell)
-        plain = replace(self._assumptions(), floor=self._columns.plain.floor)
-        return prepared(samples, replace(self._columns, shapes=None)), plain
 
     def _whole(self, X: Any, *, reset: bool, smallest: int = 2) -> Rows:
         """All rows in memory, as the user has them; their limits and shapes are nobody's matter yet."""
         known = None if reset else self._columns
         return read(X, self, known, smallest=smallest, sparse=self._takes_sparse, whole=self._watch)
 
-    def _floats(self, X: Any, *, reset: bool, smallest: int = 2) -> Any:
+    def _floats(self, X: Any, *, reset: bool, smallest: int = 2, **look: Any) -> Any:
         """All rows as floats that were screened: none is infinite, or below its floor."""
         rows = self._whole(X, reset=reset, smallest=smallest)
         check_cell_limits(rows, False, self.floor_tolerance, InvalidDataError)
         if reset:
-            self._learn_columns(rows)
+            self._learn_columns(rows, **look)
         return screened_floats(rows, self._columns)
 
-    # --- columns ----------------------------------------------------------------------------------
+    # --- columns ------------------------------------------------------------------------------------
 
-    def _learn_columns(self, samples: Samples, part: bool = False, outliers: str = "none") -> None:
+    def _learn_columns(self, samples: Samples, *, part: bool = False, cells: bool = False, **look: Any) -> None:
         """Find out what the columns of a table are like.
 
-        ``part``: of the rows to be learned from. ``outliers``: as :func:`unrelu.estimators.prepare.learn_shapes` has
-        it.
+        ``part``: of the rows to be learned from; ``cells``: limits may be of single cells. ``look``: how the rows are
+        looked at for shapes, as :func:`unrelu.estimators.prepare.learn_shapes` has it.
         """
+        has_ceilings = hasattr(self, "ceiling")
         self._columns = learn_columns(
             samples,
             self.floor,
-            self.ceiling,
+            getattr(self, "ceiling", None),
             self.floor_tolerance,
             self._watch,
-            who=None if self._has_ceilings else type(self).__name__,
-            cells=self._takes_cells,
+            who=None if has_ceilings else type(self).__name__,
+            cells=cells,
             exact=part,
         )
-        if not (isinstance(shape := self._wanted_shape(), str) and shape == "normal"):
-            self._columns = self._with_shapes(samples, self._columns, part, outliers)
-        if not self._has_ceilings:
+        shape = self._wanted_shape()
+        if not (isinstance(shape, str) and shape == "normal"):
+            self._columns = learn_shapes(shape, samples, self._columns, self._watch, by_parts=part, **look)
+        if not has_ceilings:
             refuse_none(self._columns.floor, self._columns.names)
-
-    def _with_shapes(self, samples: Samples, columns: Columns, part: bool = False, outliers: str = "none") -> Columns:
-        """The columns with their shapes, from a look at the rows."""
-        return learn_shapes(
-            self._wanted_shape(),
-            samples,
-            columns,
-            self._watch,
-            by_parts=part,
-            tested=self._tests_shapes,
-            outliers=outliers,
-            standard=self._has_standard_scores,
-        )
 
     def _wanted_shape(self) -> Any:
         """``shape=`` as it is meant for the method."""
-        return self.shape
+        return getattr(self, "shape", "normal")
 
-    def _assumed(self, columns: Columns) -> Assumptions:
-        """What is assumed of latent rows of such columns."""
-        return columns.assumptions
-
-    def _assumptions(self) -> Assumptions:
-        """What is assumed of latent rows of the columns learned."""
-        return self._assumed(self._columns)
+    def _assumptions(self, columns: Columns | None = None) -> Assumptions:
+        """What is assumed of latent rows of such columns, by default of those learned."""
+        return (self._columns if columns is None else columns).assumptions
 
     def _names(self) -> tuple[str, ...] | None:
         names = vars(self).get("feature_names_in_")
         return None if names is None else tuple(names.tolist())
 
-    # --- learning and answering -------------------------------------------------------------------
+    # --- numbers of rows ----------------------------------------------------------------------------
 
-    def _evidence(self, samples: Samples, columns: Columns | None = None) -> SampleEvidence:
-        """What learners may ask of rows of such columns, by default of those learned; they were screened before."""
-        rows = prepared(samples, self._columns if columns is None else columns, screened=True)
-        return SampleEvidence(rows, engine_for(rows, self._watch))
-
-    def _learn_by(self, method: Method, samples: Samples, evidence: SampleEvidence, seed: int) -> Any:
-        """What a method learns of rows; where it leaves out rows or cells, by the shapes that the others have."""
-        requests: list[Any] = []
-        if expects_outliers(method):
-            requests = shape_requests(self._wanted_shape(), samples.n_features, self._columns.names)
-        if not any(isinstance(each, str) and each in ("power", "free", "auto") for each in requests):
-            return method.learn(evidence, self._assumptions(), seed, self._watch)
-        from unrelu.estimators.second_look import Reshaping
-
-        def learn(rows: Samples, columns: Columns) -> Any:
-            return method.learn(self._evidence(rows, columns), self._assumed(columns), seed, self._watch)
-
-        def reshape(rows: Samples, columns: Columns) -> Columns:
-            return self._with_shapes(rows, columns, outliers="out")
-
-        learned, self._columns = Reshaping(learn, reshape, self._watch).learned(samples, self._columns)
-        return learned
-
-    def _in_user_units(self, law: RectifiedGaussian) -> RectifiedGaussian:
-        """A law that was learned of latent values, some of them upside down, as the user knows it."""
-        columns, upright = self._columns, law.reflected(self._columns.mirrored)
-        return upright if columns.shapes is None else upright.shaped(columns.shapes, columns.floor, columns.ceiling)
-
-    def _told(self, report: Any) -> Any:
-        """A report with the limits in the user's units."""
-        return report if self._columns.shapes is None else replace(report, **self._columns.plain.limits)
-
-    def _asked(self, X: Any, score: Callable[..., FloatArray]) -> FloatArray:
+    def _of_rows(self, X: Any, score: Callable[..., FloatArray]) -> FloatArray:
         """Numbers of every row, from those of latent rows."""
         return scored_rows(self._rows(X), score, self._assumptions(), self._watch)
 
@@ -327,18 +234,27 @@ class FloorEstimator(BaseEstimator):
     def _seed(self) -> int:
         return seed_from(self.random_state)
 
-    # --- for scikit-learn -------------------------------------------------------------------------
+    # --- for scikit-learn ---------------------------------------------------------------------------
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = self._takes_sparse
         try:
-            positive = self.ceiling is None and bool(np.min(np.asarray(self.floor, dtype=np.float64)) >= 0.0)
+            above = bool(np.min(np.asarray(self.floor, dtype=np.float64)) >= 0.0)
         except (TypeError, ValueError):  # fit will say what is wrong with it
-            positive = True
-        tags.input_tags.positive_only = positive
+            above = True
+        tags.input_tags.positive_only = above and getattr(self, "ceiling", None) is None
         return tags
+
+    def _html_repr(self) -> str:
+        """For notebooks: scikit-learn's diagram, and below it, once it is fitted, what was learned."""
+        diagram: str = super()._html_repr()
+        try:
+            check_is_fitted(self)
+        except NotFittedError:
+            return diagram
+        return diagram + learned_html(self)
 
 
 class ScoresByDensity:

@@ -22,8 +22,9 @@ from sklearn.base import clone
 from unrelu.checks.fit_check import Columns, FitCheck, Remedy, Simulations, check_fit, sampled_rows
 from unrelu.checks.fit_check import Rows as SampledRows
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Step, Watch, unwatched
-from unrelu.errors import HeavyTailsWarning, InvalidDataError, ManyBadCellsWarning, UnreluError
+from unrelu.errors import InvalidDataError, UnreluError
 from unrelu.estimators.base import Table, columns_of
+from unrelu.estimators.fits import noting_warnings
 from unrelu.estimators.mixture import RectifiedGaussianMixture
 from unrelu.estimators.prepare import check_cell_limits, read
 from unrelu.fit.one_pass import learn_record
@@ -110,10 +111,10 @@ def _checked(fitting: Any, rows: SampledRows, simulations: Simulations, watch: W
         if not quick or isinstance(fitting.shape, list):
             law: RectifiedGaussian = _of_columns(fitting, at).fit(values).distribution_
             return law
-        floor, mirrored = (tuple(np.asarray(each)[at].tolist()) for each in (given.floor, rows.sign < 0.0))
+        floor, mirrored = (tuple(np.asarray(each)[at].tolist()) for each in (given.floor, given.sign < 0.0))
         rank = min(int(fitting.n_components), len(at)) if isinstance(fitting.n_components, Integral) else None
         own = replace(given, floor=floor, mirrored=mirrored, n_components=rank)
-        record = PairMomentsQuestion.under(own, shapes=False)(Block(values * rows.sign[at]))
+        record = PairMomentsQuestion.under(own, shapes=False)(Block(values * given.sign[at]))
         return learn_record(record, own).distribution.reflected(np.array(mirrored))
 
     return check_fit(rows, fit, simulations, watch)
@@ -275,8 +276,7 @@ def _run(trial: _Trial, learner: Any, kept: list[int], table: FloatArray, base: 
         return RectifiedGaussianMixture(trial.groups, n_init=1, random_state=learner.random_state, **same).fit(x)
 
     try:
-        with warnings.catch_warnings(record=True) as noted:
-            warnings.simplefilter("always")
+        with noting_warnings() as noted:
             densities, fits = _crossed(fit, table)
     except UnreluError:  # not for this table: it cannot be advised either
         return trial
@@ -288,15 +288,15 @@ def _run(trial: _Trial, learner: Any, kept: list[int], table: FloatArray, base: 
         if all(each == in_force for each in kinds):
             return trial  # nothing else than what is in force
         free = any("free" in each for each in kinds)
-    refused = why_refused(fits, [each.category for each in noted])
+    refused = why_refused(fits, {kind for each in noted for kind in getattr(each.message, "kinds", ())})
     return replace(trial, gains=np.clip(densities - base, -_FARTHEST, _FARTHEST), refused=refused, free=free)
 
 
-def why_refused(fits: Iterable[Any], warned: list[type[Warning]]) -> str:
+def why_refused(fits: Iterable[Any], warned: set[str]) -> str:
     """Why fits are no remedy, whatever rows they make likelier."""
-    if HeavyTailsWarning in warned:
+    if warned & {"heavy-tails", "tails-not-outliers"}:
         return _TAILS
-    if ManyBadCellsWarning in warned:
+    if "many-bad-cells" in warned:
         return "more than a third of a column would be bad"
     for fitted in fits:
         if isinstance(fitted, RectifiedGaussianMixture):

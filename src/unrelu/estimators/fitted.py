@@ -1,8 +1,9 @@
-"""What an estimator with one learned model knows: attributes, densities of rows, draws, and whether it fits."""
+"""What an estimator with one learned model says: attributes, densities of rows, draws, and whether it fits."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -11,20 +12,26 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu import registry
-from unrelu.contracts import FloatArray, LearningReport, Marks
+from unrelu.contracts import Assumptions, FloatArray, LearningReport, Marks, Samples
+from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, ScoresByDensity, Table
+from unrelu.estimators.fits import Fit
+from unrelu.estimators.prepare import check_cell_limits, with_cell_limits
 from unrelu.fit.jackknife import intervals
 from unrelu.fit.one_pass import Learned
+from unrelu.limits import is_by_cell
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.tiles import marks_of
 from unrelu.posterior.density import Density
+from unrelu.shapes import Shapes
+from unrelu.tables.prepared import prepared
 from unrelu.validation import RandomState
 
 if TYPE_CHECKING:
     from unrelu.checks.fit_check import FitCheck
     from unrelu.storage import FilePath
 
-_OF_THE_MODEL = (
+OF_THE_MODEL = (
     "distribution_", "shapes_", "floor_", "ceiling_", "bias_", "covariance_", "correlation_", "scoring_covariance_",
     "row_norms_",
 )  # fmt: skip
@@ -45,14 +52,24 @@ def every_learned() -> Any:
 class FittedModel(ScoresByDensity, FloorEstimator):
     """The learner, and what holds one: the attributes and methods that speak of the learned model.
 
-    Attributes are set once, when a fit is done; what was learned in parts or is read from a file is solved when one is
-    first asked for. Matrices that take work are made when they are first asked for, and kept.
+    Attributes are set when a fit is done; matrices that take work are made when they are first asked for, and kept.
     """
 
-    _has_ceilings = True
     _takes_sparse = True
-    _of_the_model: ClassVar[tuple[str, ...]] = _OF_THE_MODEL
-    _derived: ClassVar[tuple[str, ...]] = (*_OF_THE_MODEL, *_OF_THE_FIT)  # from what files hold
+    floor: Any
+    ceiling: Any
+    distribution_: RectifiedGaussian
+    shapes_: Shapes | None
+    report_: LearningReport
+    bias_: Any  # arrays, of the device that the rows were on where scikit-learn is told so
+    covariance_: Any
+    row_norms_: Any
+    bias_stderr_: Any
+    row_norms_stderr_: Any
+    correlation_stderr_: Any
+    row_weights_: FloatArray
+    cell_weights_: NDArray[np.float32]
+    _derived: ClassVar[tuple[str, ...]] = (*OF_THE_MODEL, *_OF_THE_FIT)  # from what files hold
 
     @abstractmethod
     def _result(self) -> Learned:
@@ -68,21 +85,22 @@ class FittedModel(ScoresByDensity, FloorEstimator):
 
     # --- attributes -------------------------------------------------------------------------------
 
-    def _publish(self, model: RectifiedGaussian, learned: Learned | None) -> None:
+    def _publish(self, model: RectifiedGaussian, fit: Fit | None = None) -> None:
         """Set the attributes that speak of a model in the user's units, and of its fit, if there was one."""
         self._forget()
         self.distribution_, self.shapes_ = model, self._columns.shapes
-        self.floor_, self.ceiling_, handed = model.floor, model.ceiling, self._handed_out
-        self.bias_, self.covariance_, self.row_norms_ = map(handed, (model.bias, model.covariance, model.row_norms))
-        if learned is None:
-            return
-        self.report_: LearningReport = self._told(learned.report)
-        self.bias_stderr_, self.row_norms_stderr_ = handed(learned.rows.bias_stderr), handed(learned.rows.scale_stderr)
-        self.correlation_stderr_ = handed(learned.pairs.stderr)
-        if (row_weights := getattr(learned, "row_weights", None)) is not None:
-            self.row_weights_: FloatArray = row_weights
-        if (cell_weights := getattr(learned, "cell_weights", None)) is not None:
-            self.cell_weights_: NDArray[np.float32] = cell_weights
+        self.floor_, self.ceiling_ = model.floor, model.ceiling
+        arrays: dict[str, Any] = {"bias_": model.bias, "covariance_": model.covariance, "row_norms_": model.row_norms}
+        if fit is not None:
+            learned, self.report_ = fit.learned, fit.report
+            arrays["bias_stderr_"], arrays["row_norms_stderr_"] = learned.rows.bias_stderr, learned.rows.scale_stderr
+            arrays["correlation_stderr_"] = learned.pairs.stderr
+            if (row_weights := getattr(learned, "row_weights", None)) is not None:
+                self.row_weights_ = row_weights
+            if (cell_weights := getattr(learned, "cell_weights", None)) is not None:
+                self.cell_weights_ = cell_weights
+        for name, array in arrays.items():
+            setattr(self, name, array if self._answers_on is None else self._answers_on.array(array))
 
     def _handed_out(self, array: FloatArray) -> Any:
         return array if self._answers_on is None else self._answers_on.array(array)
@@ -101,7 +119,8 @@ class FittedModel(ScoresByDensity, FloorEstimator):
         """Publish what was learned, if that has not been done; a name that there will not be is an AttributeError."""
         learned = self._result()
         if "distribution_" not in vars(self):
-            self._publish(self._in_user_units(learned.distribution), learned)
+            fit = Fit(self._columns, learned)
+            self._publish(fit.distribution, fit)
         if name == "row_weights_" and name not in vars(self):
             raise AttributeError(
                 f"Only method='robust' and 'robust_cells' give row_weights_, not {learned.report.method!r}."
@@ -118,6 +137,21 @@ class FittedModel(ScoresByDensity, FloorEstimator):
         return d + covariances + sum(shape.n_parameters for shape in self.shapes_ or ())
 
     # --- what it says of rows ---------------------------------------------------------------------
+
+    def _table(
+        self, X: Any, sample_weight: Any = None, *, reset: bool, smallest: int = 2, by_cell: bool = False
+    ) -> Samples:
+        samples = super()._table(X, sample_weight, reset=reset, smallest=smallest, by_cell=by_cell)
+        if is_by_cell(self.floor, self.ceiling):
+            samples = with_cell_limits(samples, self.floor, self.ceiling, tell=reset)
+            check_cell_limits(samples, by_cell, self.floor_tolerance, InvalidParameterError)
+        return samples
+
+    def _turned_rows(self, X: Any, by_cell: bool = False) -> tuple[Samples, Assumptions]:
+        """Later rows in the user's units, columns with a ceiling upside down, and what is assumed of such rows."""
+        samples = self._table(X, reset=False, smallest=1, by_cell=by_cell)
+        plain = replace(self._assumptions(), floor=self._columns.plain.floor)
+        return prepared(samples, replace(self._columns, shapes=None)), plain
 
     def confidence_intervals(self, level: float = 0.95) -> dict[str, FloatArray]:
         """Low and high ends for "bias", "row_norms" (d x 2) and "correlation" (d x d x 2).

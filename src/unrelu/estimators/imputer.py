@@ -14,11 +14,13 @@ from sklearn.utils.validation import check_is_fitted
 from unrelu.contracts import BoolArray, FloatArray, Step
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
+from unrelu.estimators.fits import Fit
+from unrelu.estimators.fitted import OF_THE_MODEL
 from unrelu.estimators.learner import HoldsLearner
 from unrelu.fit.one_pass import Learned
 from unrelu.methods import Method
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.tiles import ScreeningQuestion, marks_of, reachable
+from unrelu.passes.tiles import marks_of, reachable, screening_of
 from unrelu.posterior.cells import Cells, Filling
 from unrelu.posterior.density import naming_gross
 from unrelu.posterior.draws import drawn_parts, models_from_errors, number_of, seed_of
@@ -68,7 +70,6 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
     (True, True)
     """
 
-    _takes_cells = True
     _model: RectifiedGaussian | None = None  # the one that it was made from, where it has learned from no rows
 
     def __init__(
@@ -101,7 +102,7 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
     def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
         """Learn the model from the rows of X, as :meth:`unrelu.RectifiedGaussianLearner.fit` does."""
         self._model, self._learner = None, None
-        return self._hold(self._new_learner().fit(X, sample_weight=sample_weight))
+        return self._hold(self._own_learner().fit(X, sample_weight=sample_weight))
 
     def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
         """Add the rows of X to those seen before, as :meth:`unrelu.RectifiedGaussianLearner.partial_fit` does."""
@@ -148,12 +149,10 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
         return super()._result()
 
     def _solve(self, name: str) -> None:
-        if self._model is None:
-            super()._solve(name)
-        elif name in self._of_the_model:
-            self._publish(self._model, None)
+        if self._model is not None and name in OF_THE_MODEL:
+            self._publish(self._model)
         else:
-            self._result()  # which says why there is none
+            super()._solve(name)
 
     # --- filling in -------------------------------------------------------------------------------
 
@@ -232,7 +231,8 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
         streams = (np.random.default_rng([seed, k, 1]) for k in range(number))
         models = models_from_errors(learned.distribution, *errors, learned.report.effective_rows, streams)
         if models is not None:
-            return [self._in_user_units(law) for law in models]
+            fit = Fit(self._columns, learned)
+            return [fit.in_user_units(law) for law in models]
         if parameters is None:
             return self.distribution_
         raise InvalidParameterError(
@@ -250,13 +250,12 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
         check_is_fitted(self)
         samples, assumptions = self._turned_rows(X, by_cell=True)
         sign, floor, model = self._columns.sign, np.array(assumptions.censoring), self.distribution_
-        screen = ScreeningQuestion(assumptions.lowest)
         for block in samples.blocks():
             self._watch(Step("Filling in cells", block.first_row, samples.n_rows, f"{block.first_row:,} rows"))
-            screening = screen(block)
+            screening = screening_of(block, assumptions.lowest)
             if screening.large_count.any():  # a row of any size is filled in
-                screening = screen(replace(block, values=reachable(block.values)))
-            screening.check(assumptions, self._names())
+                screening = screening_of(replace(block, values=reachable(block.values)), assumptions.lowest)
+            screening.check(assumptions, self._columns.names)
             values, beyond = marks_of(block.values, block.beyond, floor)
             turned = (beyond * sign).astype(np.int8)
             yield Cells.marked(model, values * sign, turned)

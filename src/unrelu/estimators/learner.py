@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import fields, replace
 from functools import partial
@@ -16,17 +15,18 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unrelu.checks.findings import warn_of
-from unrelu.contracts import Assumptions, Doubt, FloatArray, Samples
+from unrelu.contracts import Assumptions, Doubt, Evidence, FloatArray, Samples
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
+from unrelu.estimators.fits import Fit, Learning, evidence_of, noting_warnings, warn_again
 from unrelu.estimators.fitted import FittedModel, every_learned
-from unrelu.estimators.second_look import better_fit, continued, warn_again
+from unrelu.estimators.second_look import better_fit, continued
 from unrelu.fit.jackknife import jackknifed
 from unrelu.fit.one_pass import Learned
 from unrelu.kernels import tells_of_compiling
 from unrelu.limits import is_by_cell, limits_of
-from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, is_of_papers, method_named
-from unrelu.passes.engine import RecordedEvidence, SampleEvidence, engine_for
+from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, method_named
+from unrelu.passes.engine import engine_for
 from unrelu.passes.pair_moments import (
     GroupedMoments,
     GroupedMomentsQuestion,
@@ -36,7 +36,7 @@ from unrelu.passes.pair_moments import (
 )
 from unrelu.passes.rows import Rows, as_rows
 from unrelu.shapes import same_shapes, seen_by_all
-from unrelu.tables.groups import split_groups
+from unrelu.tables.groups import LabelledRows, split_groups
 from unrelu.tables.prepared import Columns, held, prepared
 from unrelu.validation import check_choice, listed
 
@@ -120,9 +120,6 @@ class RectifiedGaussianLearner(FittedModel):
     True
     """
 
-    _has_ceilings = True
-    _takes_cells = True
-    _takes_sparse = True
     _learned: Learned | None = None
     _record: Record | None = None
     _to_add_to: PairMoments | None = None  # of rows whose model is not that of a record, for partial_fit alone
@@ -183,44 +180,39 @@ class RectifiedGaussianLearner(FittedModel):
         """
         self._forget()
         self._learned = self._record = self._to_add_to = None
+        # The rows, and what their columns are like.
         method, because, X = method_named(self.method), "", held(X)
-        outliers = "unknown" if expects_outliers(method) else "none"
-        by_cell = bool(getattr(method, "takes_cell_limits", False))
-        samples = self._labelled(X, sample_weight, groups, reset=True, by_cell=by_cell, outliers=outliers)
-        evidence, assumptions = self._evidence(samples), self._assumptions()
-        left_open = isinstance(method, Auto) and isinstance(self.shape, str) and self.shape == "auto"
+        heeds_cells = bool(getattr(method, "takes_cell_limits", False))
+        samples = self._rows_to_learn(X, sample_weight, groups, reset=True, by_cell=heeds_cells)
+        self._learn_columns(samples, cells=True, outliers="unknown" if expects_outliers(method) else "none")
+        self._given_limits = self._limits_now()
+        evidence, assumptions = evidence_of(samples, self._columns, self._watch), self._assumptions()
+        # The method that "auto" is for them.
+        by_groups, auto_shape = self._wants_groups(), isinstance(self.shape, str) and self.shape == "auto"
+        without_options = isinstance(method, Auto) and auto_shape and not by_groups
         if isinstance(method, Auto):
             by_likelihood = bool(samples.limits_by_cell) or assumptions.auto_components
             if self._by_groups:
                 method, because = OnePass(), "a network is of groups of rows"
-            elif self._wants_groups() and not by_likelihood:
+            elif by_groups and not by_likelihood:
                 method, because = OnePass(), "records of groups of rows, which a jackknife keeps, are of one pass"
             else:
                 method, because = method.choose(samples, evidence, assumptions)
-        if not left_open or self._wants_groups():
-            learned = self._learn(method, because, samples, evidence, assumptions)
-        else:  # a fit without options does what the doubts about it ask for; its own are then no matter
-            with warnings.catch_warnings(record=True) as noted:
-                warnings.simplefilter("always")
-                learned = self._learn(method, because, samples, evidence, assumptions)
-            better = better_fit(self, learned.report, X, sample_weight, evidence, assumptions, self._watch)
-            doubts: tuple[Doubt, ...] = ()
-            if better is None:
-                warn_again(noted)
-            else:
-                other, doubts, because = better
-                learned, self._record, self._to_add_to = other._result(), other._record, None
-                self._columns = other._columns
-            hidden = continued(learned.report, self._columns.shapes)
-            warn_of((*doubts, *hidden), self._names())
-            doubts = (*hidden, *doubts, *learned.report.doubts)
-            learned = replace(learned, report=replace(learned.report, chosen_because=because, doubts=doubts))
-            self._learned = learned
-        self._publish(self._in_user_units(learned.distribution), learned)
+        # The model; without options, a better one where something about it is doubtful.
+        if without_options:
+            with noting_warnings() as noted:
+                learned = self._learn_rows(method, because, samples, evidence, assumptions)
+            learned = self._look_again(learned, X, sample_weight, evidence, assumptions, noted)
+        else:
+            learned = self._learn_rows(method, because, samples, evidence, assumptions)
+        # In the user's units.
+        fit = Fit(self._columns, learned)
+        self._publish(fit.distribution, fit)
+        warn_of(learned.report.doubts, self._columns.names)
         return self
 
-    def _learn(
-        self, method: Method, because: str, samples: Samples, evidence: SampleEvidence, assumptions: Assumptions
+    def _learn_rows(
+        self, method: Method, because: str, samples: Samples, evidence: Evidence, assumptions: Assumptions
     ) -> Learned:
         """Learn by a method that is known by now, and keep a record that rows can be added to, where there is one."""
         learned: Any
@@ -230,7 +222,9 @@ class RectifiedGaussianLearner(FittedModel):
             record = evidence.collect(GroupedMomentsQuestion(self._question(assumptions)))
             learned, self._record = self._solved(record, assumptions), record
         else:
-            learned = self._learn_by(method, samples, evidence, self._seed())
+            learning = Learning(method, self._wanted_shape(), self._assumptions, self._seed(), self._watch)
+            fit = learning.fit(samples, self._columns, evidence)
+            self._columns, learned = fit.columns, fit.learned
             if (question := method.question(assumptions)) is not None:
                 self._record = evidence.collect(question)
             elif isinstance(method_named(self.method), Auto) and not samples.limits_by_cell:
@@ -242,6 +236,31 @@ class RectifiedGaussianLearner(FittedModel):
         known: Learned = replace(learned, report=replace(learned.report, **said)) if said else learned
         self._learned = known
         return known
+
+    def _look_again(
+        self,
+        learned: Learned,
+        X: Any,
+        sample_weight: Any,
+        evidence: Evidence,
+        assumptions: Assumptions,
+        noted: list[Any],
+    ) -> Learned:
+        """Do what the doubts about a fit without options ask for; warnings of one that is not kept are not given."""
+        better = better_fit(self, learned.report, X, sample_weight, evidence, assumptions, self._watch)
+        doubts: tuple[Doubt, ...] = ()
+        because = learned.report.chosen_because
+        if better is None:
+            warn_again(noted)
+        else:
+            other, doubts, because = better
+            learned, self._record, self._to_add_to = other._learned, other._record, None
+            self._columns = other._columns
+        hidden = continued(learned.report, self._columns.shapes)
+        doubts = (*hidden, *doubts, *learned.report.doubts)
+        learned = replace(learned, report=replace(learned.report, chosen_because=because, doubts=doubts))
+        self._learned = learned
+        return learned
 
     def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Add the rows of X to those seen before. The model is solved when an attribute is next asked for.
@@ -267,7 +286,10 @@ class RectifiedGaussianLearner(FittedModel):
             self._refuse_to_learn_by_parts()
         else:
             self._check_unchanged()
-        samples = self._labelled(X, sample_weight, groups, reset=before is None, part=True)
+        samples = self._rows_to_learn(X, sample_weight, groups, reset=before is None, smallest=1)
+        if before is None:
+            self._learn_columns(samples, part=True, cells=True)
+            self._given_limits = self._limits_now()
         question: Any = self._question(self._assumptions())
         if self._wants_groups():
             question = GroupedMomentsQuestion(question, rows_before=0 if before is None else before.n_rows)
@@ -297,26 +319,21 @@ class RectifiedGaussianLearner(FittedModel):
                     " shapes_."
                 )
 
-    def _labelled(
-        self, X: Any, sample_weight: ArrayLike | None, groups: Any, *, reset: bool, part: bool = False, **more: Any
-    ) -> Samples:
-        """The rows of a table to be learned from, each with its group where groups are given."""
+    def _rows_to_learn(self, X: Any, sample_weight: ArrayLike | None, groups: Any, **reading: Any) -> Samples:
+        """The rows of a table to be learned from, each with its group where groups are wanted."""
         by_groups = self._wants_groups()
         if groups is not None and not by_groups:
             raise InvalidParameterError(
                 "groups= is for the jackknife: use it with stderr='jackknife', or leave it out."
             )
         X, labels = (X, None) if groups is None else split_groups(X, groups)
-        beside: dict[str, Any] = {"labels": labels, "long": by_groups, "smallest": 1 if part else 2}
-        samples = self._table(X, sample_weight, reset=reset, part=part, **beside, **more)
-        if reset:
-            self._given_limits = self._limits_now()
-        return samples
+        samples = self._table(X, sample_weight, **reading)
+        return LabelledRows(samples, labels, long=True) if by_groups else samples
 
     def _limits_now(self) -> FloatArray:
         """Floors and ceilings as the parameters give them."""
         floor, ceiling = (None, None) if is_by_cell(self.floor, self.ceiling) else (self.floor, self.ceiling)
-        limits = limits_of(floor, ceiling, self.n_features_in_, self._names())
+        limits = limits_of(floor, ceiling, self.n_features_in_, self._columns.names)
         return np.array([limits.floor, limits.ceiling])
 
     def _check_unchanged(self) -> None:
@@ -324,7 +341,7 @@ class RectifiedGaussianLearner(FittedModel):
             raise InvalidParameterError(_FLOOR_CHANGED)
 
     def _wanted_shape(self) -> Any:
-        normal = is_of_papers(self.method) or self.nonnegative_bias
+        normal = getattr(method_named(self.method), "of_papers", False) or self.nonnegative_bias
         return "normal" if normal and isinstance(self.shape, str) and self.shape == "auto" else self.shape
 
     def _wants_groups(self) -> bool:
@@ -332,7 +349,8 @@ class RectifiedGaussianLearner(FittedModel):
         check_choice("stderr", self.stderr, ("model", "jackknife"))
         return self.stderr == "jackknife" or self._by_groups
 
-    def _assumed(self, columns: Columns) -> Assumptions:
+    def _assumptions(self, columns: Columns | None = None) -> Assumptions:
+        columns = self._columns if columns is None else columns
         d, k = len(columns.floor), self.n_components
         auto = isinstance(k, str) and k == "auto"
         if auto and not isinstance(method_named(self.method), FullLikelihood | Auto):
@@ -345,7 +363,7 @@ class RectifiedGaussianLearner(FittedModel):
         if not isinstance(self.nonnegative_bias, bool | np.bool_):
             raise InvalidParameterError(f"nonnegative_bias must be True or False, got {self.nonnegative_bias!r}.")
         return replace(
-            super()._assumed(columns),
+            columns.assumptions,
             nonnegative_bias=bool(self.nonnegative_bias),
             n_components=None if k is None or auto else int(k),
             auto_components=auto,
@@ -375,13 +393,14 @@ class RectifiedGaussianLearner(FittedModel):
             assert self._record is not None
             self._check_unchanged()
             self._learned = self._solved(self._record, self._assumptions())
+            warn_of(self._learned.report.doubts, self._names())
         return self._learned
 
     def _solved(self, record: Record, assumptions: Assumptions) -> Learned:
         """The model of the rows that a record is of, with the standard errors that are asked for."""
         question, whole = self._question(assumptions), whole_of(record)
-        evidence, method = RecordedEvidence(question, whole, self._names(), self._place), method_named(self.method)
-        learned = method.learn(evidence, assumptions, self._seed(), self._watch)
+        evidence = Evidence(None, answers={question: whole}, feature_names=self._names(), place=self._place)
+        learned = method_named(self.method).learn(evidence, assumptions, self._seed(), self._watch)
         if self.stderr != "jackknife":
             return learned
         if not isinstance(record, GroupedMoments):
@@ -397,7 +416,7 @@ class RectifiedGaussianLearner(FittedModel):
         """Have the report tell these doubts and no others."""
         learned = self._result()
         self._learned = replace(learned, report=replace(learned.report, doubts=doubts))
-        self.report_ = self._told(self._learned.report)
+        self.report_ = Fit(self._columns, self._learned).report
 
     def keeping_groups(self) -> Self:
         """Keep records by groups of rows, whatever ``stderr`` is: for networks, which ask subsets of the rows."""
@@ -463,7 +482,7 @@ class RectifiedGaussianLearner(FittedModel):
         """Raise InvalidParameterError if the two assume different things, or call their columns differently."""
         if self.n_features_in_ != other.n_features_in_:
             return  # their records will say so
-        mine, others = self._assumptions(), other._assumed(other._columns)
+        mine, others = self._assumptions(), other._assumptions()
         compared = [each.name for each in fields(mine) if each.compare]
         different = [name for name in compared if getattr(mine, name) != getattr(others, name)]
         different += [] if same_shapes(self._columns.shapes, other._columns.shapes) else ["shape"]
@@ -494,23 +513,18 @@ class HoldsLearner(FittedModel):
     def stored(cls) -> dict[str, Any]:
         return {**super().stored(), "_learner": RectifiedGaussianLearner | None}
 
-    def _new_learner(self) -> RectifiedGaussianLearner:
-        """A learner with the parameters of this estimator."""
-        return RectifiedGaussianLearner(**self._of_the_learner()).watched_by(self._watch)
-
-    def _of_the_learner(self) -> dict[str, Any]:
-        """Those of the parameters that a learner has."""
+    def _own_learner(self, before: RectifiedGaussianLearner | None = None) -> RectifiedGaussianLearner:
+        """A new learner, or the one before, with the parameters of this estimator."""
         its = signature(RectifiedGaussianLearner).parameters
-        return {name: value for name, value in self.get_params(deep=False).items() if name in its}
+        own = {name: value for name, value in self.get_params(deep=False).items() if name in its}
+        learner = RectifiedGaussianLearner(**own) if before is None else before.set_params(**own)
+        return learner.watched_by(self._watch)
 
     def _going_on(self, X: Any) -> RectifiedGaussianLearner:
         """The learner that more rows are added to; their columns must be those of the rows before."""
-        if self._learner is None:
-            return self._new_learner()
-        if not isinstance(as_rows(X), Rows):
+        if self._learner is not None and not isinstance(as_rows(X), Rows):
             validate_data(self, X, reset=False, skip_check_array=True)  # in this estimator's name
-        self._learner.set_params(**self._of_the_learner())
-        return self._learner.watched_by(self._watch)
+        return self._own_learner(self._learner)
 
     def _hold(self, learner: RectifiedGaussianLearner) -> Self:
         """Take over what a learner knows."""
@@ -520,7 +534,8 @@ class HoldsLearner(FittedModel):
         if learner._columns.names is not None:
             self.feature_names_in_ = learner.feature_names_in_
         self._answers_on = learner._answers_on
-        self.__dict__.update({name: each for name, each in vars(learner).items() if name in self._derived})
+        if learner._learned is not None:
+            self._publish(learner.distribution_, Fit(learner._columns, learner._learned))
         return self
 
     def with_learner(self, learner: RectifiedGaussianLearner) -> Self:
@@ -541,7 +556,10 @@ class HoldsLearner(FittedModel):
         return self._learner._result()
 
     def _solve(self, name: str) -> None:
-        self.__dict__[name] = getattr(self.held_learner(), name)
+        if name == "record_":
+            self.record_ = self.held_learner().record_
+        else:
+            super()._solve(name)
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._learner is not None

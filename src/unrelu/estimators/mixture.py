@@ -5,24 +5,23 @@ The mathematics is in :mod:`unrelu.fit.robust_rows.clustering`.
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import DensityMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray, Samples
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, ScoresByDensity, Table
+from unrelu.estimators.fits import Fit, evidence_of
 from unrelu.estimators.prepare import checked_weights
 from unrelu.fit.robust_rows.clustering import FittedMixture, fit_mixture
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.rows import ArraySamples, Rows, all_values, as_rows
 from unrelu.passes.tiles import without_absent
-from unrelu.validation import RandomState, check_count, generator
+from unrelu.validation import RandomState, check_count, generator, warn
 
 Labels = NDArray[np.int64]
 
@@ -89,8 +88,6 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
     array([0, 1])
     """
 
-    _has_ceilings = True
-    _tests_shapes = False  # two groups are no normal column, and free shapes would make them one
     _derived = ("report_", "weights_", "means_", "covariances_", "converged_", "n_iter_", "lower_bound_")
     distributions_: tuple[RectifiedGaussian, ...]
     _fitted: FittedMixture | None = None
@@ -128,22 +125,22 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         for name in ("n_components", "n_init", "max_iter"):
             check_count(name, getattr(self, name))
         samples = self._weighted_rows(X, sample_weight)
+        self._learn_columns(samples, tested=False)  # groups are no normal column, and free shapes would make them one
         if samples.n_rows is not None and self.n_components > samples.n_rows:
             raise InvalidParameterError(
                 f"n_components={self.n_components} is more than the {samples.n_rows:,} rows (n_samples): lower it or"
                 " add rows."
             )
         assumptions, counts = self._assumptions(), (self.n_components, self.n_init, self._seed(), self.max_iter)
-        fitted = fit_mixture(self._evidence(samples), assumptions, *counts, self._watch)
-        laws = fitted.distributions(assumptions.floor, samples.feature_names)
-        self.distributions_ = tuple(self._in_user_units(law) for law in laws)
+        evidence = evidence_of(samples, self._columns, self._watch)
+        fitted, laws = fit_mixture(evidence, assumptions, *counts, self._watch)
+        self.distributions_ = tuple(map(Fit(self._columns, fitted).in_user_units, laws))
         self._fitted = fitted
         self._solve("report_")
         if not self.converged_:
-            warnings.warn(
+            warn(
                 f"EM had not settled after max_iter={self.max_iter} rounds: raise max_iter, or take fewer components.",
-                ConvergenceWarning,
-                stacklevel=2,
+                "not-converged",
             )
         return self
 
@@ -158,9 +155,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         mean = weights.sum() / max(np.count_nonzero(weights), 1)
         weights = weights / mean if 0.0 < mean < 1.0 else weights
         shown = without_absent(all_values(rows), weights)
-        samples = ArraySamples(shown, weights, rows.feature_names, max(len(shown), 1), rows.limits)
-        self._learn_columns(samples)
-        return samples
+        return ArraySamples(shown, weights, rows.feature_names, max(len(shown), 1), rows.limits)
 
     def fit_predict(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Labels:
         """Learn the groups, and say to which of them each row most likely belongs."""
@@ -174,7 +169,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
 
     def predict_proba(self, X: Table) -> FloatArray:
         """Probability of each group, n x n_components."""
-        return self._asked(X, self._result().probabilities)
+        return self._of_rows(X, self._result().probabilities)
 
     def score_samples(self, X: Table) -> FloatArray:
         """Log density of each row: density of the values above the floor, probability of the others to be at it.

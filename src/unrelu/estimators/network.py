@@ -18,24 +18,19 @@ from numpy.typing import ArrayLike
 
 from unrelu.checks.findings import warn_of
 from unrelu.contracts import Assumptions, Doubt, FloatArray, unwatched
-from unrelu.errors import (
-    FewRowsWarning,
-    InvalidParameterError,
-    MoreColumnsThanRowsWarning,
-    SingularCovarianceWarning,
-)
+from unrelu.errors import AssumptionWarning, InvalidParameterError, about
 from unrelu.estimators.base import Table
 from unrelu.estimators.fitted import FittedModel
 from unrelu.estimators.learner import HoldsLearner, RectifiedGaussianLearner
 from unrelu.fit.jackknife import fisher_interval
 from unrelu.fit.one_pass import Learned
 from unrelu.graph.learning import (
-    UNSTABLE_EDGES,
+    OF_EDGES,
     Known,
     Network,
     check_rows,
     check_selection,
-    doubt_of_edges,
+    doubts_of_edges,
     in_columns,
     learn_network,
     networkx_graph,
@@ -52,7 +47,7 @@ from unrelu.passes.pair_moments import (
     PairMomentsQuestion,
     whole_of,
 )
-from unrelu.tables.groups import split_groups
+from unrelu.tables.groups import LabelledRows, split_groups
 from unrelu.tables.prepared import prepared
 from unrelu.validation import warn
 
@@ -72,10 +67,10 @@ _NO_INVERSE = (
 
 @contextmanager
 def _without_other_advice() -> Iterator[None]:
-    """Without warnings whose advice is a factor model, which has no partial correlations."""
+    """Without warnings whose advice is a factor model, which has no partial correlations; doubts are told later."""
     with warnings.catch_warnings():
-        for kind in (MoreColumnsThanRowsWarning, FewRowsWarning, SingularCovarianceWarning):
-            warnings.simplefilter("ignore", kind)
+        warnings.simplefilter("ignore", AssumptionWarning)
+        warnings.filterwarnings("ignore", about("more-columns-than-rows"))
         yield
 
 
@@ -175,7 +170,7 @@ class RectifiedGaussianNetwork(HoldsLearner):
         self._network = self._learner = None
         self._forget()
         check_selection(self.selection)
-        learner, one_pass, labels = self._new_learner(), self._takes_one_pass(), None
+        learner, one_pass, labels = self._own_learner(), self._takes_one_pass(), None
         if one_pass:
             learner.keeping_groups()
         elif groups is not None:
@@ -185,9 +180,10 @@ class RectifiedGaussianNetwork(HoldsLearner):
                 learner.fit(X, sample_weight=sample_weight, groups=groups if one_pass else None)
             self._hold(learner)._advise()
             record = learner.record_ if one_pass else self._kept_groups(X, sample_weight, labels)
-            self._network = self._learned_network(record)
+            self._network = self._learned_network(record, learner.report_.doubts)
         except BaseException:
             self._learner = None
+            self._forget()
             raise
         self._hold(learner)._solve("network_")
         return self
@@ -271,7 +267,7 @@ class RectifiedGaussianNetwork(HoldsLearner):
             return None
         kept = np.where(kept < _NO_WEIGHT, 0.0, kept)
         weights = kept if sample_weight is None else kept * np.asarray(sample_weight, dtype=np.float64)
-        rows = prepared(self._table(X, weights, reset=False, labels=labels, long=True), self._columns)
+        rows = prepared(LabelledRows(self._table(X, weights, reset=False), labels, long=True), self._columns)
         question = GroupedMomentsQuestion(PairMomentsQuestion.under(self._assumptions()))
         return engine_for(rows, self._watch, "Reading kept rows").collect(rows, question)
 
@@ -282,18 +278,19 @@ class RectifiedGaussianNetwork(HoldsLearner):
         with _without_other_advice():
             learner.report_  # noqa: B018 - solves what was learned in parts
         self._advise()
+        warn_of(learner.report_.doubts, self._names())
         return learner._result()
 
     def _advise(self) -> None:
         """Have doubts advise what helps a network; a path of graphs allows for few rows by itself."""
         learner = self.held_learner()
-        told = [doubt for doubt in learner.report_.doubts if doubt.kind != "few rows"]
-        doubts = tuple(replace(doubt, remedy=_NO_INVERSE) if doubt.kind == "no inverse" else doubt for doubt in told)
-        warn_of([doubt for doubt in doubts if doubt.kind == "no inverse"], self._names())
+        told = [doubt for doubt in learner.report_.doubts if doubt.kind != "few-rows"]
+        doubts = tuple(replace(doubt, remedy=_NO_INVERSE) if doubt.kind == "singular" else doubt for doubt in told)
         learner.set_doubts(doubts)
 
-    def _learned_network(self, record: PairMoments | GroupedMoments | None) -> Network:
-        """The network of what was learned; ``record`` is by groups where subsets of the rows can be asked."""
+    def _learned_network(self, record: PairMoments | GroupedMoments | None, untold: tuple[Doubt, ...] = ()) -> Network:
+        """The network of what was learned, about which there are doubts ``untold``; ``record`` is by groups where
+        subsets of the rows can be asked."""
         learned, assumptions = self._result(), self._assumptions()
         scale, d = learned.rows.scale, learned.distribution.n_features
         columns = np.flatnonzero(scale > 0.0)
@@ -303,7 +300,7 @@ class RectifiedGaussianNetwork(HoldsLearner):
                 f"{d:,} columns but only {n_rows:,} rows: an edge must be strong to stand out. selection='auto',"
                 " 'likely', 'ebic' and, if there are 25 rows and more, 'stars' make sense; 'fdr' and small penalties do"
                 " not.",
-                MoreColumnsThanRowsWarning,
+                "more-columns-than-rows",
             )
         square = np.ix_(columns, columns)
         groups = None
@@ -312,11 +309,10 @@ class RectifiedGaussianNetwork(HoldsLearner):
         rows, pair_rows = rows_that_would_do(learned.pairs, learned.report.effective_rows)
         known = Known(learned.distribution.correlation[square], rows, pair_rows[square], groups)
         network = learn_network(known, self.selection, self._seed(), self._watch)
-        doubt = doubt_of_edges(network)
-        unstable: tuple[Doubt, ...] = () if doubt is None else (doubt,)
-        others = tuple(each for each in learned.report.doubts if each.kind != UNSTABLE_EDGES)
-        self.held_learner().set_doubts((*others, *unstable))
-        warn_of(unstable, self._names())
+        of_edges = doubts_of_edges(network)
+        others = tuple(doubt for doubt in learned.report.doubts if doubt.kind not in OF_EDGES)
+        self.held_learner().set_doubts((*others, *of_edges))
+        warn_of((*untold, *of_edges), self._names())
         turned = in_columns(network, columns, scale)
         return turned.reflected(self._columns.sign) if self._columns.mirrored.any() else turned
 
@@ -335,7 +331,6 @@ class RectifiedGaussianNetwork(HoldsLearner):
 
     def _solve(self, name: str) -> None:
         if name not in _OF_THE_NETWORK:
-            self._result()
             super()._solve(name)
             return
         network = self._net()

@@ -6,19 +6,21 @@ The mathematics and the judgement of a table are in :mod:`unrelu.fit.robust_rows
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import OutlierMixin
 from sklearn.utils.validation import check_is_fitted
 
+from unrelu.checks.findings import warn_of
 from unrelu.contracts import FloatArray, LearningReport, Samples, Step
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
+from unrelu.estimators.fits import Learning, evidence_of
 from unrelu.estimators.fitted import every_learned
 from unrelu.fit.robust_cells.law import CellLaw, bad_probability
-from unrelu.fit.robust_rows.detection import OutlierScores, Verdict, judge_rows, score_threshold, strangeness
+from unrelu.fit.robust_rows.detection import OutlierScores, Verdict, judge_rows, score_threshold
 from unrelu.methods import Method, expects_outliers, method_named
 from unrelu.model import RectifiedGaussian
 from unrelu.posterior.density import scored_rows
@@ -87,14 +89,8 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     array([1, 1, 1])
     """
 
-    _has_ceilings = True
     _takes_sparse = True
     _derived = ("distribution_", "report_", "row_weights_", "cell_weights_")
-    _why_missing: ClassVar[dict[str, str]] = {
-        "report_": "A detector made from a model has learned from no rows: it has no report_.",
-        "row_weights_": "Only a fit with method='robust' or 'robust_cells' gives row_weights_.",
-        "cell_weights_": "Only a fit with method='robust_cells' gives cell_weights_.",
-    }
     offset_: float
     distribution_: RectifiedGaussian
     report_: LearningReport
@@ -154,11 +150,14 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
             raise InvalidParameterError(f"contamination must be 'auto' or a number in (0, 0.5], got {share!r}.")
         method, seed = method_named(self.method), self._seed()
         outliers = "unknown" if expects_outliers(method) else "none"
-        samples = self._table(X, sample_weight, reset=True, outliers=outliers)
-        learned = self._learn_by(method, samples, self._evidence(samples), seed)
+        samples = self._table(X, sample_weight, reset=True)
+        self._learn_columns(samples, outliers=outliers)
+        learning = Learning(method, self._wanted_shape(), self._assumptions, seed, self._watch)
+        fit = learning.fit(samples, self._columns, evidence_of(samples, self._columns, self._watch))
+        self._columns, learned = fit.columns, fit.learned
         self._watch(Step("Simulating rows of the model"))
         scores = OutlierScores.of(learned, float(self.floor_tolerance), seed)
-        self.distribution_, self.report_ = self._in_user_units(learned.distribution), self._told(learned.report)
+        self.distribution_, self.report_ = fit.distribution, fit.report
         if (row_weights := getattr(learned, "row_weights", None)) is not None:
             self.row_weights_ = row_weights
         if (cell_weights := getattr(learned, "cell_weights", None)) is not None:
@@ -169,6 +168,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         else:
             self.offset_ = self._training_quantile(scores, prepared(samples, self._columns), float(share))
         self._scores = scores
+        warn_of(learned.report.doubts, self._names())
         return self
 
     @classmethod
@@ -223,7 +223,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
 
     def score_samples(self, X: Table) -> FloatArray:
         """One number per row, lower for stranger rows: the log density in units of what each cell usually has."""
-        return self._asked(X, self._fitted().score)
+        return self._of_rows(X, self._fitted().score)
 
     def p_values(self, X: Table) -> FloatArray:
         """The share of the model's own rows that are at least as strange as each row of X.
@@ -234,7 +234,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         >>> bool(unrelu.FloorOutlierDetector().fit(X).p_values(X[:1])[0] < 1e-6)
         True
         """
-        return self._fitted().p_value(self.score_samples(X))
+        return self._fitted().tail.p_value(self.score_samples(X))
 
     def cell_residuals(self, X: Table) -> FloatArray:
         """Per cell, its signed distance from what the row's other cells predict, in standard deviations.
@@ -242,7 +242,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         For a floored cell, the distance of the floor: -5 says that so low a value was as unlikely as 5 standard
         deviations, a positive number that it was to be expected. NaN where missing or in a constant column.
         """
-        return self._asked(X, self._fitted().residuals) * self._columns.sign
+        return self._of_rows(X, self._fitted().scores.cell_residuals) * self._columns.sign
 
     def strangeness(self, X: Table) -> FloatArray:
         """The same as far as cells are strange: 0 where a floored cell was to be expected, infinite off a constant.
@@ -253,8 +253,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         array([[ 0. ,  0.3],
                [-3.7,  4.8]])
         """
-        scores = self._fitted()
-        return self._asked(X, lambda values: strangeness(scores, values)) * self._columns.sign
+        return self._of_rows(X, self._fitted().scores.strangeness) * self._columns.sign
 
     def cell_probabilities(self, X: Table) -> FloatArray:
         """Per cell, the probability of being bad; NaN where missing.
@@ -273,7 +272,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         scores, law = self._fitted().scores, self._cell_law
         if law is None:
             law = CellLaw.of_model(self._law(), self._columns.tolerance)
-        return self._asked(X, lambda values: bad_probability(law, scores, values))
+        return self._of_rows(X, lambda values: bad_probability(law, scores, values))
 
     def judge(self, X: Table, top: int = 10, cells_of: str = "top") -> Verdict:
         """Everything about a table at once: scores, p-values, which rows are flagged, and why.
@@ -304,6 +303,14 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._scores is not None
+
+    def _solve(self, name: str) -> None:
+        if name == "report_":
+            raise AttributeError("A detector made from a model has learned from no rows: it has no report_.")
+        if name == "row_weights_":
+            raise AttributeError("Only a fit with method='robust' or 'robust_cells' gives row_weights_.")
+        if name == "cell_weights_":
+            raise AttributeError("Only a fit with method='robust_cells' gives cell_weights_.")
 
 
 def check_false_alarm_rate(name: str, rate: float) -> None:

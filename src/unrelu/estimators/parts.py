@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unrelu.errors import DeadUnitsWarning, InvalidDataError, InvalidParameterError
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.learner import HoldsLearner, Record, RectifiedGaussianLearner
 from unrelu.passes.pair_moments import GroupedMoments, PairMoments, whole_of
 from unrelu.tables.device import LayerSamples
@@ -94,7 +94,7 @@ def activations(
     -------
     RectifiedGaussianLearner
         With ``partial_fit`` of all rows. Without ``learner``, units that were never on are left out, with a
-        :class:`unrelu.errors.DeadUnitsWarning`.
+        warning of the kind "dead-units".
 
     Examples
     --------
@@ -122,6 +122,6 @@ def activations(
         raise InvalidDataError(f"No unit of layer {rows.layer_name!r} is ever on: there is nothing to learn.")
     warn(
         f"Never on in {record.n_rows:,} rows, and left out: {listed(off)}. More inputs may turn them on.",
-        DeadUnitsWarning,
+        "dead-units",
     )
     return learned.of_columns(np.flatnonzero(on))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -21,11 +22,11 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 from unrelu.contracts import CellLimits, Engine, FloatArray, Samples, Step, Watch
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import Limits, is_by_cell, limits_of
-from unrelu.passes.columns import Margins, MarginsQuestion, extremes, first_values, floors_of_data
+from unrelu.passes.columns import Margins, extremes, first_values, floors_of_data, margins_of
 from unrelu.passes.device import Place, brought_home, place_of
 from unrelu.passes.engine import LocalEngine, engine_for
 from unrelu.passes.rows import ArraySamples, Rows, all_values, as_floats, as_rows
-from unrelu.passes.tiles import ScreeningQuestion
+from unrelu.passes.tiles import screening_of
 from unrelu.shapes import Log, Normal, Shape, shape_requests
 from unrelu.tables.prepared import Columns, PreparedRows, as_stored, names_of, prepared
 from unrelu.validation import column_label, counted, label_columns, listed, row_label
@@ -200,7 +201,7 @@ def _reads_as_number(text: str) -> bool:
 def screened_floats(rows: Rows, columns: Columns) -> NDArray[Any]:
     """All rows in memory as latent values, after a look at their cells: none is infinite, or below its floor."""
     plain, turned = columns.plain, prepared(rows, replace(columns, shapes=None))
-    LocalEngine().collect(turned, ScreeningQuestion(plain.lowest)).check(plain, rows.feature_names)
+    LocalEngine().collect(turned, partial(screening_of, lowest=plain.lowest)).check(plain, rows.feature_names)
     return all_values(prepared(rows, columns, screened=True))
 
 
@@ -421,7 +422,7 @@ def learn_shapes(
         fixed: dict[str, Shape] = {"normal": Normal(), "log": Log()}
         return replace(columns, shapes=tuple(fixed[kind] if isinstance(kind, str) else kind for kind in kinds))
     if not margins.whole and any(kind in ("free", "power") for kind in kinds):
-        margins = engine.collect(rows, MarginsQuestion())
+        margins = engine.collect(rows, margins_of)
     extreme = EXTREME_WITH_OUTLIERS if unknown else 0.0
     return replace(columns, shapes=fit_shapes(kinds, margins, limits, names, extreme, standard))
 
@@ -429,8 +430,9 @@ def learn_shapes(
 def _looked_at(rows: PreparedRows, columns: Columns, engine: Engine) -> Margins:
     """The margins of a part of the rows. The first block that has bad cells ends the pass: those of all are told."""
     try:
-        return engine.collect(rows, MarginsQuestion(in_part=True))
+        return engine.collect(rows, partial(margins_of, in_part=True))
     except InvalidDataError as error:
         fault = error
-    engine.collect(rows.turned, ScreeningQuestion(columns.plain.lowest)).check(columns.plain, rows.feature_names)
+    question = partial(screening_of, lowest=columns.plain.lowest)
+    engine.collect(rows.turned, question).check(columns.plain, rows.feature_names)
     raise fault

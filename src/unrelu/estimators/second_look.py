@@ -1,6 +1,4 @@
-"""Fits that are made again: of a table about which something is doubtful, and of what robust methods keep.
-
-A table that was fitted without options, and about which something is doubtful: what can be done is done.
+"""A second look at a table that was fitted without options, and about which something is doubtful.
 
 Bad cells and outlier rows: are they there, and is it better without them? That is asked where something about the fit
 is doubtful, or a value lies far beyond what the middle of its column allows. Then ``method="robust_cells"`` learns the
@@ -12,25 +10,10 @@ each: one share is enough for them.
 
 Columns that are told to be skewed, or to have long tails, become free, and all of them where rows come from groups.
 What is below the floor of a free column goes on as a law has it that the column has rejected, which is told.
-
-Shapes are learned before outliers are known, and outliers bend them. A bent exponent can confirm itself: under it the
-genuine rows' own tail is a group of outliers, and the others, without their tail, have that exponent. So where rows are
-left out of a table with exponents, the fit starts again from those that the kept rows have together with one of the
-groups that were left out. The start is taken under which
-
-    sum_i log f(x_i) - log(n) (numbers learned)/2 - PRICE (rows left out),
-
-f the density of a row, outlier or not, in the user's units, is highest, on 2,000 of the rows. The last term keeps
-groups from buying genuine rows: some hundredths of a nat each are what a mixture of bent rows gains by them, and some
-nats what one of outliers does.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -38,24 +21,20 @@ from scipy.special import ndtri
 from sklearn.base import clone
 
 from unrelu.checks.misfit import Look, look_at
-from unrelu.contracts import Assumptions, BoolArray, Doubt, FloatArray, LearningReport, Samples, Watch
-from unrelu.errors import InvalidDataError, UnreluError
-from unrelu.fit.robust_rows.learn import RobustLearned
+from unrelu.contracts import Assumptions, Doubt, Evidence, FloatArray, LearningReport, Watch
+from unrelu.errors import UnreluError
+from unrelu.estimators.fits import noting_warnings, warn_again
 from unrelu.methods import Auto
-from unrelu.passes.engine import SampleEvidence, engine_for
-from unrelu.passes.rows import ArraySamples, all_values
-from unrelu.passes.tiles import SubsampleQuestion, marks_of
-from unrelu.shapes import Normal, Power, Shapes, same_shapes
-from unrelu.tables.groups import LabelledRows
-from unrelu.tables.prepared import Columns, prepared
+from unrelu.passes.tiles import marks_of
+from unrelu.shapes import Shapes
 from unrelu.validation import counted
 
 _GAIN_IN_ALL, _GAIN_EACH = 6.0, 2.5
 _FREE = 10.8  # log density by which a column must be likelier to be free (fit/marginals/shape_fitting.py)
-_ODD = {"skewed", "heavy tails", "groups", "bent", "zeros for another reason", "gross value", "empty gap"}
-_REMAINING = {"heavy tails", "groups", "bent"}  # that no cell explains: what is left is not the model's either
-_FREED = ("skewed", "heavy tails")
-_LIMITS = ("repeated minimum", "repeated maximum", "near the floor", "empty gap", "gross value")  # bend columns, too
+_ODD = {"skewed", "heavy-tails", "groups", "bent", "excess-zeros", "gross-value", "empty-gap"}
+_REMAINING = {"heavy-tails", "groups", "bent"}  # that no cell explains: what is left is not the model's either
+_FREED = ("skewed", "heavy-tails")
+_LIMITS = ("repeated-minimum", "repeated-maximum", "near-the-floor", "empty-gap", "gross-value")  # bend columns, too
 _MUCH = 0.15  # of a column that is hidden, from which on it matters what it is like
 _TIES = "ties"
 _FEWEST_SEEN = 6
@@ -63,13 +42,6 @@ _UPPER, _LOWER = 0.88, 0.25  # levels of the quantiles from which the middle of 
 _FAR = 4.5  # standard deviations of that middle
 _BAD = 0.5  # weight below which a row or cell is left out
 _AND_WERE = ", and were left out (values: the share of a column's cells)."
-_KEPT = 0.5  # weight from which a row counts as genuine
-_MOVED, _MOST_SHAPINGS = 0.005, 3  # share of the rows told otherwise that calls for other shapes, and how often
-_IN_DOUBT = 0.01  # share of the rows left out, from which on exponents are
-_MOST_ROWS, _MOST_STARTS = 2000, 4  # on which other starts are tried, and how many
-_FEWEST_IN_GROUP = 0.01  # share of the rows in a group that may be genuine
-_PRICE = 0.5  # nats that a row left out must gain
-_MOST_NUMBERS = 33  # of a shape: as many as the slope of a free one has
 
 
 Better: TypeAlias = tuple[Any, tuple[Doubt, ...], str]
@@ -81,7 +53,7 @@ def better_fit(
     report: LearningReport,
     X: Any,
     sample_weight: Any,
-    evidence: SampleEvidence,
+    evidence: Evidence,
     assumptions: Assumptions,
     watch: Watch,
 ) -> Better | None:
@@ -116,8 +88,7 @@ def better_fit(
         kinds, look = {doubt.kind for doubt in report.doubts}, look_at(evidence, assumptions)
         if _TIES in kinds or not (kinds & _ODD or (look is not None and has_far_values(look))):
             return None
-        with warnings.catch_warnings(record=True) as noted:
-            warnings.simplefilter("always")
+        with noting_warnings() as noted:
             other = fitted(method="robust_cells")
             if other is None or {doubt.kind for doubt in other.report_.doubts} & _REMAINING:
                 return None
@@ -135,8 +106,7 @@ def better_fit(
         if not bent:
             return None
         shapes = ["free" if j in bent else shape for j, shape in enumerate(shapes)]
-        with warnings.catch_warnings(record=True) as noted:
-            warnings.simplefilter("always")
+        with noting_warnings() as noted:
             other = fitted(method=report.method, shape=shapes)
         if other is None:
             return None
@@ -155,7 +125,7 @@ def _total(of_rows: FloatArray, sample_weight: Any) -> float:
     return float(weights @ of_rows) * len(of_rows) / float(weights.sum())
 
 
-def _left_out(robust: Any, evidence: SampleEvidence, assumptions: Assumptions) -> tuple[Doubt | None, float]:
+def _left_out(robust: Any, evidence: Evidence, assumptions: Assumptions) -> tuple[Doubt | None, float]:
     """What counts less than half, in words, None for nothing; and the log density that leaving it out must gain."""
     floor = np.array(assumptions.censoring)
     marks = [marks_of(b.some_rows(np.arange(b.n_rows)), b.beyond, floor)[1] for b in evidence.samples.blocks()]
@@ -169,7 +139,7 @@ def _left_out(robust: Any, evidence: SampleEvidence, assumptions: Assumptions) -
     what = ", ".join(f"{counted(number, noun)}{where}" for number, noun, where in numbers if number)
     columns = tuple(np.flatnonzero(share > 0.0).tolist())
     doubt = Doubt(
-        "left out",
+        "left-out",
         columns,
         f"{what} do not belong to what the others are like{_AND_WERE}",
         "Look at them: cell_weights_ below .5, or unrelu score --cells. To have them counted name a method,"
@@ -224,141 +194,3 @@ def has_far_values(look: Look) -> bool:
         if seen[-1] - centre > _FAR * spread or (below == 0 and centre - seen[0] > _FAR * spread):
             return True
     return False
-
-
-# --- shapes of what robust methods keep ------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """What was learned of rows by their columns' shapes, and what was warned of meanwhile."""
-
-    learned: Any
-    columns: Columns
-    noted: list[warnings.WarningMessage]
-
-    @property
-    def kept(self) -> BoolArray | None:
-        """Which cells, or rows, are genuine; None where the method leaves none out."""
-        weights: Any = getattr(self.learned, "cell_weights", getattr(self.learned, "row_weights", None))
-        return None if weights is None else weights >= _KEPT
-
-    @property
-    def is_in_doubt(self) -> bool:
-        """Whether rows that were left out may have other shapes to thank for it."""
-        learned, shapes = self.learned, self.columns.shapes or ()
-        if not isinstance(learned, RobustLearned) or not any(isinstance(shape, Power) for shape in shapes):
-            return False
-        return bool(len(learned.columns) == len(shapes) and np.mean(learned.row_weights < _KEPT) > _IN_DOUBT)
-
-
-@dataclass(frozen=True)
-class Reshaping:
-    """How rows as the user has them are learned: ``learn`` from those of such columns, ``reshape`` columns by rows."""
-
-    learn: Callable[[Samples, Columns], Any]
-    reshape: Callable[[Samples, Columns], Columns]
-    watch: Watch
-
-    def learned(self, samples: Samples, columns: Columns) -> tuple[Any, Columns]:
-        """What is learned, and by which shapes, with the warnings of the last fit alone."""
-        fit = self._settled(samples, columns)
-        if fit.is_in_doubt:
-            fit = self._likelier(samples, fit)
-        warn_again(fit.noted)
-        return fit.learned, fit.columns
-
-    def _fit(self, samples: Samples, columns: Columns) -> Fit:
-        with warnings.catch_warnings(record=True) as noted:
-            warnings.simplefilter("always")
-            learned = self.learn(samples, columns)
-        return Fit(learned, columns, noted)
-
-    def _settled(self, samples: Samples, columns: Columns) -> Fit:
-        """The fit whose shapes are those of the rows that it keeps. A column that the fit doubts keeps its shape: of
-        what is bad in it, too, it would be made another one that hides it."""
-        before: BoolArray | None = None
-        for _ in range(_MOST_SHAPINGS):
-            fit = self._fit(samples, columns)
-            kept = fit.kept
-            if kept is None or (before is not None and np.mean(kept != before) < _MOVED):
-                return fit
-            before = kept
-            found = self.reshape(samples if kept.all() else LabelledRows(samples, kept=kept), columns)
-            found = keeping(found, columns, getattr(fit.learned, "doubtful", ()))
-            if same_shapes(columns.shapes, found.shapes):
-                return replace(fit, columns=found)
-            columns = found
-        return self._fit(samples, columns)
-
-    def _likelier(self, samples: Samples, fit: Fit) -> Fit:
-        """The likeliest fit from this and other starts."""
-        rows, whole = samples, len(fit.learned.row_weights) <= _MOST_ROWS
-        if not whole:
-            none = (-np.inf,) * samples.n_features
-            some = engine_for(samples, self.watch).collect(samples, SubsampleQuestion(_MOST_ROWS, 0, none, none))
-            rows = ArraySamples(some.values, some.weights, samples.feature_names, limits=samples.limits)
-        first = best = fit if whole else self._settled(rows, fit.columns)
-        level, starts = self._level(rows, best), self._starts(rows, best)
-        for _ in range(_MOST_STARTS):
-            start = next(starts, None) if best.is_in_doubt else None
-            if start is None:
-                break
-            with suppress(InvalidDataError):  # of rows that cannot be learned from under such shapes
-                if self._level(rows, self._fit(rows, start)) <= level:
-                    continue
-                other = self._settled(rows, start)
-                if (found := self._level(rows, other)) > level and not _is_freer(other.columns, best.columns):
-                    best, level, starts = other, found, self._starts(rows, other)
-        if best is first:
-            return fit
-        return best if whole else self._settled(samples, best.columns)
-
-    def _level(self, samples: Samples, fit: Fit) -> float:
-        """How likely the rows are, outliers included, less what was paid for it; -inf where that cannot be said."""
-        learned = fit.learned
-        if len(learned.columns) < samples.n_features:
-            return -np.inf
-        rows = prepared(samples, fit.columns, screened=True)
-        weights = np.concatenate([np.ones(len(b.values)) if b.weights is None else b.weights for b in samples.blocks()])
-        weights = weights * (weights.sum() / np.sum(weights**2))  # Kish's effective number of rows is their sum
-        densities = learned.mixture.posterior(all_values(rows))[1] + rows.log_slopes()
-        of_shapes = sum(min(shape.n_parameters, _MOST_NUMBERS) for shape in fit.columns.shapes or ())
-        numbers = learned.mixture.n_parameters + of_shapes
-        paid = 0.5 * np.log(weights.sum()) * numbers + _PRICE * float(weights @ (learned.row_weights < _KEPT))
-        return float(weights @ densities - paid)
-
-    def _starts(self, samples: Samples, fit: Fit) -> Iterator[Columns]:
-        """Shapes of the kept rows and one group more, unless no power makes such columns normal."""
-        mixture, kept = fit.learned.mixture, fit.kept
-        assert kept is not None, "a robust fit says it"
-        group = np.argmax(mixture.joint(all_values(prepared(samples, fit.columns, screened=True))), axis=1)
-        for k in np.argsort(-mixture.shares).tolist():
-            more = (group == k) & ~kept
-            if more.mean() > _FEWEST_IN_GROUP and not (more | kept).all():
-                found = self.reshape(LabelledRows(samples, kept=more | kept), fit.columns)
-                if not _is_freer(found, fit.columns):
-                    yield found
-
-
-def keeping(found: Columns, before: Columns, at: tuple[int, ...]) -> Columns:
-    """The columns as they were found, but for those ``at`` these positions, which stay as they were before."""
-    if not at or found.shapes is None is before.shapes:
-        return found
-    normal = (Normal(),) * len(found.floor)
-    mine, old, floor = list(found.shapes or normal), before.shapes or normal, found.floor.copy()
-    for j in at:
-        mine[j], floor[j] = old[j], before.floor[j]
-    shapes = None if all(shape.kind == "normal" for shape in mine) else tuple(mine)
-    return replace(found, shapes=shapes, floor=floor)
-
-
-def _is_freer(found: Columns, before: Columns) -> bool:
-    pairs = zip(found.shapes or (), before.shapes or (), strict=False)
-    return any(new.kind == "free" != old.kind for new, old in pairs)
-
-
-def warn_again(noted: list[warnings.WarningMessage]) -> None:
-    """Give warnings that were noted."""
-    for each in noted:
-        warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)

@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import erfcx, log_ndtr, ndtri
 
 from unrelu.contracts import Assumptions, BoolArray, FloatArray, RowParameters
-from unrelu.errors import ConstantColumnWarning, FewPositivesWarning, InvalidDataError
+from unrelu.errors import InvalidDataError
 from unrelu.kernels.pair_solver import LARGEST_A, moments_of_columns
 from unrelu.passes.pair_moments import PairMoments
 from unrelu.validation import label_columns, warn
@@ -55,7 +55,7 @@ def fit_columns(record: PairMoments, assumptions: Assumptions, names: tuple[str,
         warn(
             f"Fewer than {_FEW} values above the floor, or {_RARE:.0%} of them, in {label_columns(few, names)}:"
             " bias, norm and correlations are barely determined; look at their standard errors.",
-            FewPositivesWarning,
+            "few-positives",
         )
     bias, scale = np.where(positive > 0.0, mean, assumptions.floor), np.zeros_like(mean)
     covariance = np.zeros((len(mean), 2, 2))
@@ -256,7 +256,7 @@ def warn_of_constants(constant: BoolArray, names: tuple[str, ...] | None) -> Non
         warn(
             f"Constant: {label_columns(constant, names)}. The learned row norm is 0 and the correlations with other"
             " columns are set to 0.",
-            ConstantColumnWarning,
+            "constant-column",
         )
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.special import ndtri, stdtrit
 
 from unrelu.contracts import Assumptions, FloatArray, PairCorrelations, RowParameters, Step, Watch, unwatched
-from unrelu.errors import FewGroupsWarning, InvalidDataError, InvalidParameterError, UnreluWarning
+from unrelu.errors import InvalidDataError, InvalidParameterError, UnreluWarning
 from unrelu.fit.one_pass import Learned, Names, fit_record
 from unrelu.passes.engine import available_cores, map_in_threads
 from unrelu.passes.pair_moments import GroupedMoments, PairMoments
@@ -95,7 +95,7 @@ def check_groups(record: GroupedMoments) -> None:
         warn(
             f"The {len(record.parts)} groups of rows count as {record.effective_groups:.1f} of equal size: standard"
             f" errors from so few are rough. Use confidence_intervals(), which allow for it, or {remedy}",
-            FewGroupsWarning,
+            "few-groups",
         )
 
 

@@ -25,7 +25,6 @@ from unrelu.contracts import (
     PairCorrelations,
     RowParameters,
 )
-from unrelu.errors import MoreColumnsThanRowsWarning, PerfectCorrelationWarning
 from unrelu.fit.columns import fit_columns
 from unrelu.fit.nearest import assemble
 from unrelu.fit.shrinkage import scoring_correlation
@@ -97,7 +96,8 @@ class Learned(Stages):
 
 def learn_record(record: PairMoments, assumptions: Assumptions, names: Names = None, place: Any = None) -> Stages:
     """The one-pass fit to a record, with warnings of what is doubtful in it; ``place``: a device to use."""
-    rows, pairs = fit_record(record, assumptions, names, place=place)
+    rows = fit_columns(record, assumptions, names)
+    pairs = fit_pairs(record, rows, place=place)
     covariance, assembly = assemble(rows.scale, pairs, assumptions.n_components, place)
     distribution = RectifiedGaussian(rows.bias, covariance, assumptions.floor, names)
     if pairs.perfect_pairs:
@@ -108,13 +108,13 @@ def learn_record(record: PairMoments, assumptions: Assumptions, names: Names = N
         warn(
             f"Exact linear images of each other: {shown}. Their latent correlation is +1 or -1 and the covariance is"
             " singular; drop one column of each pair if that is not meant.",
-            PerfectCorrelationWarning,
+            "perfect-correlation",
         )
     if record.n_features > record.n_rows:
         warn(
             f"{record.n_features:,} columns but only {record.n_rows:,} rows: pairs are learned one by one and then"
             " made semidefinite; consider n_components= to learn a factor model.",
-            MoreColumnsThanRowsWarning,
+            "more-columns-than-rows",
         )
     return Stages(distribution, rows, pairs, assembly)
 
@@ -124,12 +124,11 @@ def fit_record(
     assumptions: Assumptions,
     names: Names = None,
     near: PairCorrelations | None = None,
-    place: Any = None,
 ) -> tuple[RowParameters, PairCorrelations]:
     """The first two steps of that fit: marginals, and correlations that may not fit together. Correlations ``near``
     those of the record save time where their standard errors are not wanted."""
     rows = fit_columns(record, assumptions, names)
-    return rows, fit_pairs(record, rows, None if near is None else near.correlation, place)
+    return rows, fit_pairs(record, rows, None if near is None else near.correlation)
 
 
 def fit_pairs(
@@ -150,8 +149,7 @@ def fit_pairs(
     a = np.minimum(np.where(constant, 0.0, (rows.bias - rows.floor) / scale), LARGEST_A)
     centre = np.maximum(rows.floor, rows.bias) - record.origin
     o = record.observed
-    sums = [record.count, record.cross, record.masked_sum, record.masked_square]
-    sums = [each.ravel() for each in (sums if o is None else [*sums, o.above, o.total, o.square])]
+    sums = record.flat_sums()
     columns = Columns(a, moments_of_columns(a), rows.influence, record.column_rows)
 
     def solve(start: int) -> list[tuple[int, int]]:

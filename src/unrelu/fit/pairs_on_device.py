@@ -1,37 +1,47 @@
 """Latent correlations of all pairs on a device: the equations of :mod:`unrelu.kernels.pair_solver`, many at once.
 
-One array of pairs stands where the kernels have one number, in the Python array API standard. Names are those of the
-kernels; ``m[p][q]`` is M_pq. Matrices are lists of rows of such arrays; None stands for 0. Every round takes one step
-of all pairs that have not settled; those that have are left out of the next. The kernels define the truth: tests
-compare both to 1e-8.
+One array of pairs stands where the kernels have one number, in the Python array API standard: the equations of the
+model are the kernels' own, and run here as Python; what searches and factorizes, which chooses number by number there,
+stands here again. Matrices are lists of rows of such arrays; None stands for 0. Every round takes one step of all pairs
+that have not settled; those that have are left out of the next. Tests compare both to 1e-8.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray, PairCorrelations, RowParameters
-from unrelu.kernels.pair_solver import LARGEST_A, moments_of_columns, on_a_line, pairs_between, sample_statistics
+from unrelu.kernels import pair_solver as kernels
+from unrelu.kernels.pair_solver import moments_of_columns, on_a_line, pairs_between, sample_statistics
 from unrelu.passes.device import Place
 from unrelu.passes.pair_moments import PairMoments
 
 _PAIRS_AT_ONCE = 2**20  # some two GiB of working arrays
-_LARGEST_Z, _LARGEST_START, _LARGEST_STEP, _STRIDE = 12.0, 0.98, 1.0, 0.5
-_TOLERANCE, _LAST_STEP = 1e-10, 1e-11
-_MOST_ROUNDS, _SCORING_ROUNDS = 60, 8
-_SMALLEST_PIVOT = 1e-12  # a statistic explained to this share by the others adds only rounding
-_SMALLEST_VARIANCE = 1e-12  # relative: a statistic that hardly varies (never floored) likewise
 _LARGE = 0.925  # beyond this |r| the expansion around |r| = 1 is the accurate one
 _NODES, _WEIGHTS = (part.tolist() for part in np.polynomial.legendre.leggauss(20))
 _TWO_PI = 2.0 * math.pi
-_JOINT = ((0, 0), (1, 1), (1, 0), (0, 1), (2, 0), (0, 2))  # exponents of the six statistics of both coordinates
-_N_MARGINAL = 6
+_ALL = range(kernels.N_STATISTICS)
+_JOINT = range(kernels.N_MARGINAL, kernels.N_STATISTICS)  # the statistics of both coordinates
 
 Row = list[Any]
+Work = dict[tuple[int, int], Any]  # what the kernels have as one array of numbers
+
+
+def _text_of(kernel: Any) -> Callable[..., None]:
+    """The Python function that was compiled: its equations hold for arrays as for numbers."""
+    text: Callable[..., None] = kernel.py_func
+    return text
+
+
+_boundary_terms, _moments_up_to_four = _text_of(kernels.boundary_terms), _text_of(kernels.moments_up_to_four)
+_statistics_moments = _text_of(kernels.statistics_moments)
+_slopes_in_correlation = _text_of(kernels.slopes_in_correlation)
+_slopes_in_marginal = _text_of(kernels.slopes_in_marginal)
 
 
 def solve_all(
@@ -89,11 +99,9 @@ class _Table:
     def __init__(self, record: PairMoments, rows: RowParameters, place: Place) -> None:
         varying, o = rows.scale > 0.0, record.observed
         scale = np.where(varying, rows.scale, 1.0)
-        a = np.minimum(np.where(varying, (rows.bias - rows.floor) / scale, 0.0), LARGEST_A)
-        sums = [record.count, record.cross, record.masked_sum, record.masked_square]
-        sums += [] if o is None else [o.above, o.total, o.square]
+        a = np.minimum(np.where(varying, (rows.bias - rows.floor) / scale, 0.0), kernels.LARGEST_A)
         self._place, self._d = place, record.n_features
-        self._sums = [place.array(each.ravel()) for each in sums]
+        self._sums = [place.array(each) for each in record.flat_sums()]
         self._seen = [] if o is None else [place.array(each.ravel()) for each in (o.count, o.squared_weight)]
         self._units = [place.array(np.maximum(rows.floor, rows.bias) - record.origin), place.array(scale)]
         self._a = place.array(a)
@@ -157,7 +165,7 @@ class _Table:
         take = self._place.xp.take
         bias = sum(w * slope[0] for w, slope in zip(weights, slopes, strict=True))
         scale = sum(w * slope[1] for w, slope in zip(weights, slopes, strict=True))
-        out: Row = [None] * 12
+        out: Row = [None] * kernels.N_STATISTICS
         for k in range(3):
             out[3 * side + k] = -bias * take(self._influence[0][k], at) - scale * take(self._influence[1][k], at)
         return out
@@ -171,16 +179,23 @@ def _roots(model: PairModel, mhat: Row, n: Any, near: Any | None) -> tuple[Any, 
     xp = model.place.xp
     start = _start_by_cross_moment(model, mhat)
     if near is not None:
-        start = xp.where(xp.abs(near) < _LARGEST_START, near, start)
+        start = xp.where(xp.abs(near) < kernels.LARGEST_START, near, start)
     z = xp.atanh(start)
     # Where each search stands: its point, its bracket with scores at both ends, the point before and its score.
-    state = [z, xp.full_like(z, -_LARGEST_Z), xp.full_like(z, _LARGEST_Z), *[xp.zeros_like(z)] * 2, z, xp.zeros_like(z)]
+    state = [
+        z,
+        xp.full_like(z, -kernels.LARGEST_Z),
+        xp.full_like(z, kernels.LARGEST_Z),
+        *[xp.zeros_like(z)] * 2,
+        z,
+        xp.zeros_like(z),
+    ]
     left = xp.arange(int(z.shape[0]), device=model.place.device)
     answer, last, order = [], [], []
-    for done in range(_MOST_ROUNDS):
+    for done in range(kernels.MOST_ROUNDS):
         evaluated = xp.tanh(state[0])
         state, r, settled = _step(model, mhat, n, state, done)
-        settled = settled | (done == _MOST_ROUNDS - 1)
+        settled = settled | (done == kernels.MOST_ROUNDS - 1)
         ended, going = xp.nonzero(settled)[0], xp.nonzero(~settled)[0]
         answer.append(xp.take(r, ended))
         last.append(xp.take(evaluated, ended))
@@ -205,7 +220,7 @@ def _start_by_cross_moment(model: PairModel, mhat: Row) -> Any:
         step = (mhat[7] - value) / xp.where(slope > 1e-12, slope, xp.ones_like(slope))
         low = xp.where(r < 0.9, 0.5 * (r - 1.0), xp.full_like(r, -0.9))
         high = xp.where(r > -0.9, 0.5 * (r + 1.0), xp.full_like(r, 0.9))
-        moved = xp.clip(xp.minimum(xp.maximum(r + step, low), high), -_LARGEST_START, _LARGEST_START)
+        moved = xp.clip(xp.minimum(xp.maximum(r + step, low), high), -kernels.LARGEST_START, kernels.LARGEST_START)
         r = xp.where(going, moved, r)
         going = going & (xp.abs(step) >= 0.02)
         value, slope = model.cross_moment(r)
@@ -227,18 +242,18 @@ def _step(model: PairModel, mhat: Row, n: Any, state: Row, done: int) -> tuple[R
         trusted = (0.02 * slope < secant) & (secant < 50.0 * slope)
         slope = xp.where(trusted, secant, slope)
     step = score / slope
-    ended = (xp.abs(step) < _TOLERANCE) | (high - low < _TOLERANCE)
-    last = ~ended & trusted & (xp.abs(step * (z - z_before)) < _LAST_STEP)
+    ended = (xp.abs(step) < kernels.TOLERANCE) | (high - low < kernels.TOLERANCE)
+    last = ~ended & trusted & (xp.abs(step * (z - z_before)) < kernels.LAST_STEP)
     r = xp.where(last, xp.tanh(z + step), r)
     # A scoring step inside the bracket; after some rounds false position (the end that stays counts half).
     up = score > 0.0
     low, high = xp.where(up, z, low), xp.where(up, high, z)
     score_low, score_high = xp.where(up, score, 0.5 * score_low), xp.where(up, 0.5 * score_high, score)
-    new = z + xp.clip(step, -_LARGEST_STEP, _LARGEST_STEP)
-    if done >= _SCORING_ROUNDS:
+    new = z + xp.clip(step, -kernels.LARGEST_STEP, kernels.LARGEST_STEP)
+    if done >= kernels.SCORING_ROUNDS:
         both = (score_low > 0.0) & (score_high < 0.0)
         width = xp.where(both, score_high - score_low, xp.ones_like(z))
-        stride = z + xp.where(up, xp.full_like(z, _STRIDE), xp.full_like(z, -_STRIDE))
+        stride = z + xp.where(up, xp.full_like(z, kernels.STRIDE), xp.full_like(z, -kernels.STRIDE))
         new = xp.where(both, (low * score_high - high * score_low) / width, stride)
     new = xp.where((new <= low) | (new >= high), 0.5 * (low + high), new)
     return [new, low, high, score_low, score_high, z, score], r, ended | last
@@ -338,71 +353,24 @@ class PairModel:
         m01 = -c2 * m00 + d2_0 + r * d1_0
         return -c1 * m01 + d1_1 + r * (m00 + l2 * d2_0), m00 + l1 * d1_0 + l2 * d2_0 + l1 * l2 * edge / gap
 
-    def boundary(self, side: int, r: Any) -> Row:
-        """D_q = phi(a) E[v^q 1{v > l} | u = -a] of the other coordinate, q = 0..3."""
-        place, xp, other = self.place, self.place.xp, 1 - side
-        a, gap2 = self.a[side], (1.0 - r) * (1.0 + r)
+    def moments(self, r: Any) -> Work:
+        """Boundary terms, moments, mean and covariance of the statistics, and their slopes in r, as the kernels have
+        them in their work space."""
+        place, xp, (a1, a2) = self.place, self.place.xp, self.a
+        gap2 = (1.0 - r) * (1.0 + r)
         gap = xp.sqrt(gap2)
-        mean, z, weight = -r * a - self.c[other], (self.a[other] - r * a) / gap, _density(xp, a)
-        edge = weight * gap * _density(xp, z)
-        d = [weight * _distribution(place, z)]
-        d.append(mean * d[0] + edge)
-        for q in range(2, 4):
-            edge = edge * self.floors[other]
-            d.append(mean * d[q - 1] + (q - 1) * gap2 * d[q - 2] + edge)
-        return d
-
-    def joint(self, r: Any, d1: Row, d2: Row) -> list[Row]:
-        """M_pq for p + q <= 4."""
-        (c1, c2), (l1, l2) = self.c, self.floors
-        first = [upper_orthant(self.place, -self.a[0], -self.a[1], r)]
-        power: Any = 1.0
-        for q in range(1, 5):
-            value = -c2 * first[q - 1] + power * d2[0] + r * d1[q - 1]
-            first.append(value + (q - 1) * first[q - 2] if q >= 2 else value)
-            power = power * l2
-        m, edge1 = [first], 1.0
-        for p in range(1, 5):
-            row: Row = []
-            edge2: Any = 1.0
-            for q in range(5 - p):
-                value = -c1 * m[p - 1][q] + edge1 * d1[q] + r * edge2 * d2[p - 1]
-                value = value + (p - 1) * m[p - 2][q] if p >= 2 else value
-                row.append(value + r * q * m[p - 1][q - 1] if q >= 1 else value)
-                edge2 = edge2 * l2
-            m.append(row)
-            edge1 = edge1 * l1
-        return m
-
-    def covariance(self, m: list[Row], mean: Row) -> list[Row]:
-        """Lower triangle: products of statistics are moments again."""
-        rows: list[Row] = []
-        for p in range(3):
-            rows.append([self.own[0][p + q] - mean[p] * mean[q] for q in range(p + 1)])
-        for q in range(3):
-            across = [m[p][q] - mean[3 + q] * mean[p] for p in range(3)]
-            rows.append(across + [self.own[1][q + k] - mean[3 + q] * mean[3 + k] for k in range(q + 1)])
-        for k, (p, q) in enumerate(_JOINT):
-            own = mean[_N_MARGINAL + k]
-            row = [m[p + i][q] - own * mean[i] for i in range(3)] + [m[p][q + i] - own * mean[3 + i] for i in range(3)]
-            rows.append(
-                row + [m[p + s][q + t] - own * mean[_N_MARGINAL + j] for j, (s, t) in enumerate(_JOINT[: k + 1])]
-            )
-        return rows
-
-    def gradient(self, r: Any, d1: Row, d2: Row, m: list[Row]) -> Row:
-        """d/dr of the six joint expectations, by Price's theorem; the others do not depend on r."""
-        (a1, a2), (l1, l2), xp = self.a, self.floors, self.place.xp
-        gap = xp.sqrt((1.0 - r) * (1.0 + r))
+        work: Work = {(kernels.OWN + side, p): own[p] for side, own in enumerate(self.own) for p in range(5)}
+        for side, other in ((0, 1), (1, 0)):
+            a, weight = self.a[side], _density(xp, self.a[side])
+            z = (self.a[other] - r * a) / gap
+            tail, edge = weight * _distribution(place, z), weight * gap * _density(xp, z)
+            _boundary_terms(side, -r * a - self.c[other], gap2, tail, edge, self.floors[other], work)
+        work[kernels.M, 0] = upper_orthant(place, -a1, -a2, r)
+        _moments_up_to_four(*self.c, *self.floors, r, work)
+        _statistics_moments(work)
         phi2 = _density(xp, a1) * _density(xp, (a2 - r * a1) / gap) / gap
-        return [
-            phi2,
-            m[0][0] + l1 * d1[0] + l2 * d2[0] + l1 * l2 * phi2,
-            d2[0] + l1 * phi2,
-            d1[0] + l2 * phi2,
-            2.0 * d2[1] + l1 * l1 * phi2,
-            2.0 * d1[1] + l2 * l2 * phi2,
-        ]
+        _slopes_in_correlation(*self.floors, phi2, work)
+        return work
 
 
 class Solved:
@@ -411,18 +379,16 @@ class Solved:
 
     def __init__(self, model: PairModel, mhat: Row, r: Any) -> None:
         self._model, self.r = model, r
-        self._d1, self._d2 = d1, d2 = model.boundary(0, r), model.boundary(1, r)
-        m = self._m = model.joint(r, d1, d2)
-        mean = [*model.own[0][:3], *model.own[1][:3], *(m[p][q] for p, q in _JOINT)]
-        self.covariance = model.covariance(m, mean)
+        self._work = work = model.moments(r)
+        mean = [work[kernels.MEAN, k] for k in _ALL]
+        self.covariance = [[work[kernels.V + k, j] for j in range(k + 1)] for k in _ALL]
         self._size, self._chol = _factorized(model.place.xp, self.covariance, mean)
         residual = [seen - expected for seen, expected in zip(mhat, mean, strict=True)]
-        gradient = [None] * _N_MARGINAL + model.gradient(r, d1, d2, m)
+        gradient = [work.get((kernels.GRADIENT, k)) for k in _ALL]
         self._half_gradient = half = _forward(self._chol, self._size, gradient)
         half_residual = _forward(self._chol, self._size, residual)
-        joint = range(_N_MARGINAL, len(residual))
-        self.score: Any = sum(half[k] * half_residual[k] for k in joint)
-        self.information: Any = sum(half[k] * half[k] for k in joint)
+        self.score: Any = sum(half[k] * half_residual[k] for k in _JOINT)
+        self.information: Any = sum(half[k] * half[k] for k in _JOINT)
 
     def weights(self) -> Row:
         """V^-1 G: scaled L^-T (L^-1 G)."""
@@ -435,29 +401,11 @@ class Solved:
             out[k] = total * chol[k][k]
         return [each * size for each, size in zip(out, self._size, strict=True)]
 
-    def marginal_gradient(self, second: int) -> list[tuple[Any, Any]]:
+    def marginal_gradient(self, side: int) -> list[tuple[Any, Any]]:
         """d/d(bias, scale) of the twelve expectations, for one coordinate in units of its scale."""
-        model, m = self._model, self._m
-        a, c, own, floor = model.a[second], model.c[second], model.own[second], model.floors[second]
-        edge, at_floor, zero = (self._d1, self._d2)[second], _density(model.place.xp, a), 0.0 * a
-        alone, power = [], zero + 1.0
-        for p in range(3):
-            bias, scale = power * at_floor, -a * power * at_floor
-            if p > 0:
-                bias, scale = bias + p * own[p - 1], scale + p * (own[p] + c * own[p - 1])
-            alone.append((bias, scale))
-            power = power * floor
-        none = [(zero, zero)] * 3
-        joint = []
-        for exponents in _JOINT:
-            p, q = exponents[::-1] if second else exponents
-            boundary = edge[q] * floor**p
-            bias, scale = boundary, -a * boundary
-            if p > 0:
-                below, same = (m[q][p - 1], m[q][p]) if second else (m[p - 1][q], m[p][q])
-                bias, scale = bias + p * below, scale + p * (same + c * below)
-            joint.append((bias, scale))
-        return [*none, *alone, *joint] if second else [*alone, *none, *joint]
+        a, c, work = self._model.a[side], self._model.c[side], self._work
+        _slopes_in_marginal(a, c, _density(self._model.place.xp, a), side, work)
+        return [(work[kernels.SLOPES, k], work[kernels.SLOPES + 1, k]) for k in _ALL]
 
 
 def _factorized(xp: Any, v: list[Row], mean: Row) -> tuple[Row, list[Row]]:
@@ -465,7 +413,7 @@ def _factorized(xp: Any, v: list[Row], mean: Row) -> tuple[Row, list[Row]]:
     size: Row = []
     chol: list[Row] = []
     for k, row in enumerate(v):
-        keep = row[k] > _SMALLEST_VARIANCE * (row[k] + mean[k] * mean[k])
+        keep = row[k] > kernels.SMALLEST_VARIANCE * (row[k] + mean[k] * mean[k])
         size.append(xp.where(keep, 1.0 / xp.sqrt(xp.where(keep, row[k], xp.ones_like(row[k]))), xp.zeros_like(row[k])))
     for k, row in enumerate(v):
         scale = size[k]
@@ -477,7 +425,7 @@ def _factorized(xp: Any, v: list[Row], mean: Row) -> tuple[Row, list[Row]]:
                 total = total - lower[i] * chol[j][i]
             lower.append(total * chol[j][j])
             pivot = pivot - lower[j] * lower[j]
-        kept = pivot > _SMALLEST_PIVOT
+        kept = pivot > kernels.SMALLEST_PIVOT
         lower.append(xp.where(kept, 1.0 / xp.sqrt(xp.where(kept, pivot, xp.ones_like(pivot))), xp.zeros_like(pivot)))
         chol.append(lower)
     return size, chol

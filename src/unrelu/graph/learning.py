@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, Doubt, FloatArray, PairCorrelations, Step, Watch, unwatched
-from unrelu.errors import InvalidDataError, InvalidParameterError, MissingDependencyError, TrivialNetworkWarning
+from unrelu.errors import InvalidDataError, InvalidParameterError, MissingDependencyError
 from unrelu.fit.shrinkage import rows_by_errors, rows_of_pairs
 from unrelu.graph.edges import (
     criteria,
@@ -40,7 +40,7 @@ from unrelu.graph.subsets import RowGroups, partial_errors
 from unrelu.passes.engine import blas_threads_for
 from unrelu.storage import atomic_write
 from unrelu.tables.write import check_table, write_columns
-from unrelu.validation import counted, suggestion, warn
+from unrelu.validation import counted, suggestion
 
 if TYPE_CHECKING:
     import networkx
@@ -52,7 +52,7 @@ _CERTAIN = 4.0  # standard errors of a correlation
 _ROWS_A_COLUMN = 2.0  # with fewer, and no halves to ask, the sparser rule
 FALSE_DISCOVERIES = 0.1
 UNSTABLE = 0.05
-UNSTABLE_EDGES = "unstable edges"  # the kind of a doubt
+OF_EDGES = ("trivial-network", "unstable-edges")  # kinds of doubts
 STABLE = 0.5  # share of the halves that have a stable edge
 _COMMON = 1.0 / 3.0  # of the edges of a half: so many common ones are enough
 _FEW = 10  # unstable edges that nothing is said of: each has its own error and stability
@@ -163,11 +163,6 @@ class Known:
     groups: RowGroups | None = None
 
 
-def known_of_rows(correlation: FloatArray, n_rows: float) -> Known:
-    """What ``n_rows`` without floors and gaps know."""
-    return Known(correlation, n_rows, np.full_like(correlation, n_rows))
-
-
 def rows_that_would_do(pairs: PairCorrelations, n_rows: float) -> tuple[float, FloatArray]:
     """How many rows without floors and gaps would know a typical pair, and each, as well as these ``n_rows`` do."""
     r, variance = np.nan_to_num(pairs.correlation), np.nan_to_num(pairs.stderr, nan=1.0) ** 2
@@ -246,22 +241,8 @@ def _by_path(known: Known, selection: str | float, seed: int, watch: Watch) -> N
         found = known.groups.subsets(lambda r: neighbourhood_graphs(invertible(r), penalties), seed, watch)
         unstable = instability(np.mean(found, axis=0))
         chosen = most_stable(unstable)
-        if n_edges[chosen] == 0 and penalties[0] > _CERTAIN / np.sqrt(known.effective_rows):
-            warn(
-                "selection='stars' leaves no edge though some columns are clearly correlated: subsets of the rows never"
-                " agree on average, as happens where columns are few. Use selection='auto'.",
-                TrivialNetworkWarning,
-            )
     else:
         chosen = int(np.flatnonzero(penalties == float(selection))[0])
-        d, largest = len(known.correlation), float(penalties[n_edges > 0].max(initial=0.0))
-        trivial = ""
-        if n_edges[chosen] == 0:
-            trivial = f"no edge: the first comes below {largest:.3g}"
-        elif n_edges[chosen] == d * (d - 1) // 2 and d > 2:
-            trivial = f"all {counted(int(n_edges[chosen]), 'edge')}: larger ones, up to {largest:.3g}, leave fewer"
-        if trivial:
-            warn(f"The penalty {penalties[chosen]:g} leaves {trivial}.", TrivialNetworkWarning)
     path, penalty, halves = NetworkPath(penalties, n_edges, chosen, unstable), penalties[[chosen]], None
     if path.penalty > 0.0:
         halves = _halves(known, lambda half: _graphs(half.correlation, penalty), seed, watch)
@@ -405,13 +386,30 @@ def without_many_unstable(graph: BoolArray, stability: FloatArray) -> BoolArray:
     return stable if 2 * unstable > np.count_nonzero(graph) // 2 and unstable > len(graph) else graph
 
 
-def doubt_of_edges(network: Network) -> Doubt | None:
-    """What to say where most edges are unstable, whether they were left out or not."""
+def doubts_of_edges(network: Network) -> list[Doubt]:
+    """What to say where the graph has no edge, or all; and where most edges are unstable, left out or not."""
+    found = network.n_edges + network.n_left_out
+    doubts, path, d = [], network.path, len(network.adjacency)
+    if path is not None and network.rule == "stars":
+        if found == 0 and path.penalties[0] > _CERTAIN / np.sqrt(network.effective_rows):
+            words = (
+                "the rule 'stars' leaves no edge though some columns are clearly correlated: subsets of the rows never"
+                " agree on average, as happens where columns are few."
+            )
+            doubts.append(Doubt("trivial-network", (), words, "Use selection='auto'."))
+    elif path is not None and network.rule == "penalty":
+        largest = float(path.penalties[path.n_edges > 0].max(initial=0.0))
+        said = f"the penalty {path.penalty:g} leaves"
+        if found == 0:
+            remedy = f"The first edge comes below {largest:.3g}."
+            doubts.append(Doubt("trivial-network", (), f"{said} no edge.", remedy))
+        elif found == d * (d - 1) // 2 and d > 2:
+            remedy = f"Larger ones, up to {largest:.3g}, leave fewer."
+            doubts.append(Doubt("trivial-network", (), f"{said} all {counted(found, 'edge')}.", remedy))
     edges = np.triu(network.adjacency, 1)
     unstable = int(np.count_nonzero(network.stability[edges] < STABLE)) + network.n_left_out
-    found = network.n_edges + network.n_left_out
     if network.n_subsets == 0 or 2 * unstable <= found or unstable < _FEW:
-        return None
+        return doubts
     share = "none" if np.isnan(network.agreement) else f"{network.agreement:.0%}"
     words = (
         f"of {found:,} edges by {network.rule!r} {unstable:,} are found in fewer than half of {network.n_subsets}"
@@ -423,7 +421,7 @@ def doubt_of_edges(network: Network) -> Doubt | None:
     else:
         words += " they may be chance."
         remedy = f"Take the {found - unstable:,} with a stability of {STABLE} and more, or add rows."
-    return Doubt(UNSTABLE_EDGES, (), words, remedy)
+    return [*doubts, Doubt("unstable-edges", (), words, remedy)]
 
 
 def instability(shares: FloatArray) -> FloatArray:

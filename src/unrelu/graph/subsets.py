@@ -30,7 +30,7 @@ from scipy.special import digamma, polygamma
 from sklearn.exceptions import ConvergenceWarning
 
 from unrelu.contracts import Assumptions, BoolArray, FloatArray, PairCorrelations, Step, Watch
-from unrelu.errors import FewGroupsWarning, InvalidDataError, UnreluWarning
+from unrelu.errors import InvalidDataError, UnreluWarning
 from unrelu.fit.jackknife import LEAVING_OUT, group_deviations
 from unrelu.fit.nearest import assemble
 from unrelu.fit.one_pass import Names, fit_record
@@ -159,7 +159,7 @@ class RowGroups:
         # What is doubtful in the whole was said; of subsets it would be said once more for each. What threads ignore by
         # themselves, another thread may bring back.
         with warnings.catch_warnings():
-            for kind in (UnreluWarning, ConvergenceWarning):
+            for kind in (UnreluWarning, ConvergenceWarning):  # the latter of scikit-learn
                 warnings.simplefilter("ignore", kind)
             found: list[T] = []
             while batch := list(islice(records, available_cores())):
@@ -202,7 +202,7 @@ def partial_errors(
         warn(
             "Standard errors of partial correlations trust the model: without one of the groups of rows a column"
             f" cannot be learned. {error}",
-            FewGroupsWarning,
+            "few-groups",
         )
         return model, np.inf
     deviation = group_deviations(centre - moved, np.broadcast_to(groups.weights[:, None], moved.shape))

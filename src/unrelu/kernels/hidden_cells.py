@@ -25,7 +25,9 @@ of up to .016 a cut-off cell (correlations of .9) to below .002. One and two cel
 
 The cheap mode ends with the first sweep: it takes each truncated normal for the normal of its mean and variance, one
 after the other, and adds up log Phi(alpha_k) (assumed-density filtering, Mendell and Elston 1974). That is exact for
-one cut-off cell and for independent ones, and .05 a cell off at correlations of .9.
+one cut-off cell and for independent ones, and .05 a cell off at correlations of .9. What a cell is
+expected to be given three that are cut off has a standard deviation 1 % too small at correlations of .6 and 7 % at .9
+in the converged mode, 3 % and 11 % in the cheap one.
 
 Rows may be of any size: the density of the seen values is that of the values; what they say of the hidden ones is said
 by values of at most ``FAR`` standard deviations, beyond which a difference to a limit would be rounding. Where a limit
@@ -205,11 +207,13 @@ def _cavity(k: int, work: FloatArray, v: FloatArray, s: FloatArray) -> tuple[flo
 
 
 @contracted_helper
-def _sweep_once(cut: int, last: int, work: FloatArray, s: FloatArray) -> float:
-    """The cheap mode: take the first ``cut`` of ``last`` cells in turn, from the prior N(MU, S), S below its diagonal.
-
-    Cells that have had their turn are left behind. The sum of their log probabilities.
-    """
+def _sweep_once(cut: int, work: FloatArray, v: FloatArray, s: FloatArray) -> float:
+    """The cheap mode: cells that are cut off in turn, each left behind; the sum of their log probabilities."""
+    for i in range(cut):
+        for j in range(i + 1):
+            s[i, j] = -v[i, j] * work[TURN, i] * work[TURN, j]
+        work[LIMIT, i] -= work[MEAN, i] * work[TURN, i]
+        work[MU, i] = 0.0
     total = 0.0
     for k in range(cut):
         variance = max(s[k, k], _SMALLEST_VARIANCE)
@@ -218,9 +222,9 @@ def _sweep_once(cut: int, last: int, work: FloatArray, s: FloatArray) -> float:
         log_probability, hazard = log_probability_and_hazard(a)
         total += log_probability
         shift, shrink = hazard / deviation, cut_share(a, hazard) / variance
-        for i in range(k + 1, last):
+        for i in range(k + 1, cut):
             work[_C, i] = s[i, k]
-        for i in range(k + 1, last):
+        for i in range(k + 1, cut):
             work[MU, i] -= work[_C, i] * shift
             factor = work[_C, i] * shrink
             for j in range(k + 1, i + 1):
@@ -372,10 +376,8 @@ def _carry_on(cut: int, hidden: int, work: FloatArray, v: FloatArray, s: FloatAr
 
 
 @helper
-def settle(
-    cut: int, hidden: int, converged: bool, work: FloatArray, v: FloatArray, s: FloatArray
-) -> tuple[float, float]:
-    """From N(m, V) (-V below the diagonal of ``v``) to the posterior of the hidden cells; cheap: only its density.
+def settle(cut: int, hidden: int, work: FloatArray, v: FloatArray, s: FloatArray) -> tuple[float, float]:
+    """From N(m, V) (-V below the diagonal of ``v``) to the posterior of the hidden cells.
 
     Returns the log probability of the cut, whose derivatives have these moments, and what corrects it. Leaves the
     mean in MU and the covariance in ``s``, the cavities (in units of y, not turned) in CENTRE and WIDTH. What it was
@@ -391,8 +393,6 @@ def settle(
         if i < cut:
             work[LIMIT, i] -= work[MEAN, i]
             lowest = min(lowest, work[LIMIT, i] / math.sqrt(max(-v[i, i], _SMALLEST_VARIANCE)))
-    if not converged:
-        return _sweep_once(cut, cut, work, s), 0.0
     log_probability = correction = 0.0
     if cut == 1:
         log_probability = _one_by_one(cut, work, v, s)
@@ -444,7 +444,10 @@ def hidden_rows(
         work[SCALE, j] = 1.0 / scale[j]
     for row in range(n):
         n_seen, cut, hidden, normal = hide(values, beyond, row, bias, precision, 2.0 * max(d, 1), work, index, v)
-        probability, correction = settle(cut, hidden, converged, work, v, s)
+        if not converged:
+            log_density[row] = normal + _sweep_once(cut, work, v, s)
+            continue
+        probability, correction = settle(cut, hidden, work, v, s)
         log_density[row] = normal + probability + correction
         if moments.shape[1] == 0:
             continue
@@ -468,35 +471,37 @@ def cell_residuals(
 ) -> None:
     """``out[i, j]``: how far cell j lies from what the row's other cells predict, in standard deviations.
 
-    For a cell that is "at most" a limit: the limit's distance, which says how unlikely so low a value was; NaN for a
-    missing one. Hidden cells are swept once a row; then each cell in turn is the last that the cheap mode comes to.
-    Values beyond ``FAR`` count as that far away.
+    For a cell that is only known to be beyond a limit the limit's distance, which says how unlikely that was; NaN for a
+    missing one. Mean and deviation are those of the converged mode where the cell is missing, so that every cell takes
+    a posterior of its own; what the seen cells say of the hidden ones is found once a row. Values beyond ``FAR`` count
+    as that far away.
     """
     n, d = values.shape
     work, index, v, s = workspaces(d)
-    mean, limit, w = np.empty(d), np.empty(d), np.empty(d)
+    of_row, prior, w = np.empty((3, d)), np.empty((d, d)), np.empty(d)
     for j in range(d):
         work[SCALE, j] = 1.0 / scale[j]
     for row in range(n):
         n_seen, cut, hidden, _ = hide(values, beyond, row, bias, precision, np.inf, work, index, v)
         for i in range(hidden):
-            mean[i], limit[i] = work[MEAN, i], work[LIMIT, i]
+            of_row[0, i], of_row[1, i], of_row[2, i] = work[MEAN, i], work[LIMIT, i], work[TURN, i]
         for i in range(cut, hidden):
             out[row, index[ORDER, i]] = np.nan
         for cell in range(n_seen + cut):
             at = cell - n_seen
             if at < 0:
                 last, value, column = cut, work[U, cell], index[SEEN, cell]
-                _hide_seen(cell, cut, hidden, n_seen, index, precision, mean, limit, w, work, v, s)
+                _hide_seen(cell, cut, hidden, n_seen, index, precision, of_row, w, work, v, prior)
             else:
-                last, value, column = cut - 1, limit[at], index[ORDER, at]
+                last, value, column = cut - 1, of_row[1, at] * of_row[2, at], index[ORDER, at]
                 for i in range(cut):  # with this cell at the end
                     a = at if i == last else i + (i >= at)
-                    work[MU, i], work[LIMIT, i] = mean[a], limit[a]
+                    work[MEAN, i], work[LIMIT, i], work[TURN, i] = of_row[0, a], of_row[1, a], of_row[2, a]
                     for j in range(i + 1):
                         b = at if j == last else j + (j >= at)
-                        s[i, j] = -v[max(a, b), min(a, b)]
-            _sweep_once(last, last + 1, work, s)
+                        prior[i, j] = v[max(a, b), min(a, b)]
+            work[TURN, last] = 1.0
+            settle(last, last + 1, work, prior, s)
             out[row, column] = (value - work[MU, last]) / math.sqrt(max(s[last, last], _SMALLEST_VARIANCE))
 
 
@@ -508,14 +513,13 @@ def _hide_seen(
     n_seen: int,
     index: Index,
     precision: FloatArray,
-    mean: FloatArray,
-    limit: FloatArray,
+    of_row: FloatArray,
     w: FloatArray,
     work: FloatArray,
     v: FloatArray,
-    s: FloatArray,
+    prior: FloatArray,
 ) -> None:
-    """Covariance and mean of the cut-off cells and, last, of a seen cell k that is hidden with them.
+    """Mean and minus the covariance of the cut-off cells and, last, of a seen cell k that is hidden with them.
 
     With q = Q_hk, w = V q, s = Q_kk - q'w, and g_k over the other seen cells,
 
@@ -536,14 +540,14 @@ def _hide_seen(
         w[i] = dot
         q = precision[k, index[ORDER, i]]
         qw += q * dot
-        total += q * mean[i]
+        total += q * of_row[0, i]
     variance = 1.0 / (precision[k, k] - qw)
-    work[MU, cut] = -(total + work[U, cell] * qw) * variance
-    surprise = work[U, cell] - work[MU, cut]
+    work[MEAN, cut] = -(total + work[U, cell] * qw) * variance
+    surprise = work[U, cell] - work[MEAN, cut]
     for i in range(cut):
-        work[MU, i], work[LIMIT, i] = mean[i] + w[i] * surprise, limit[i]
+        work[MEAN, i], work[LIMIT, i], work[TURN, i] = of_row[0, i] + w[i] * surprise, of_row[1, i], of_row[2, i]
         factor = w[i] * variance
-        s[cut, i] = -factor
+        prior[cut, i] = factor
         for j in range(i + 1):
-            s[i, j] = factor * w[j] - v[i, j]
-    s[cut, cut] = variance
+            prior[i, j] = v[i, j] - factor * w[j]
+    prior[cut, cut] = -variance

@@ -427,7 +427,7 @@ def draw_rows(
                 out[row, draw, j] = values[row, j]
         if hidden == 0:
             continue
-        settle(cut, hidden, True, cells, v, s)
+        settle(cut, hidden, cells, v, s)
         covariance, drawn = np.empty((hidden, hidden)), np.empty((n_draws, hidden))
         for i in range(hidden):
             start[i] = cells[MU, i] * cells[TURN, i]

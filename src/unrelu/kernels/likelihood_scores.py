@@ -44,7 +44,7 @@ def covariance_scores(
         work[SCALE, j] = 1.0
     for row in range(n):
         n_seen, cut, hidden, normal = hide(values, beyond, row, mean, precision, np.inf, work, index, v)
-        probability, corrections[row] = settle(cut, hidden, True, work, v, s)
+        probability, corrections[row] = settle(cut, hidden, work, v, s)
         densities[row] = normal - 0.5 * log_det + probability
         for i in range(n_seen):
             more[_E, index[SEEN, i]] = work[U, i]

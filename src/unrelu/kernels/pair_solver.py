@@ -46,19 +46,19 @@ N_STATISTICS = 12
 N_MARGINAL = 6
 LARGEST_A = 40.0  # a floor this far below the mean is as good as none: its density and tail are 0 in double precision
 NEARLY_ONE = 1.0 - 1e-6  # correlations beyond it are taken as this one, where a division needs it
-JOINT_P = np.array([0, 1, 1, 0, 2, 0])
-JOINT_Q = np.array([0, 1, 0, 1, 0, 2])
+JOINT_P = (0, 1, 1, 0, 2, 0)
+JOINT_Q = (0, 1, 0, 1, 0, 2)
 
-_LARGEST_Z = 12.0  # atanh of the largest correlation considered, 1 - 1e-10
-_LARGEST_START = 0.98
-_LARGEST_STEP = 1.0
-_STRIDE = 0.5
-_TOLERANCE = 1e-10  # on atanh(r)
-_LAST_STEP = 1e-11  # a secant step leaves an error of about its size times that of the step before
-_MOST_ROUNDS = 60
-_SCORING_ROUNDS = 8  # scoring converges linearly where the model fits badly: then on by false position
-_SMALLEST_PIVOT = 1e-12  # a statistic explained to this share by the others adds only rounding
-_SMALLEST_VARIANCE = 1e-12  # relative: a statistic that hardly varies (never floored) likewise
+LARGEST_Z = 12.0  # atanh of the largest correlation considered, 1 - 1e-10
+LARGEST_START = 0.98
+LARGEST_STEP = 1.0
+STRIDE = 0.5
+TOLERANCE = 1e-10  # on atanh(r)
+LAST_STEP = 1e-11  # a secant step leaves an error of about its size times that of the step before
+MOST_ROUNDS = 60
+SCORING_ROUNDS = 8  # scoring converges linearly where the model fits badly: then on by false position
+SMALLEST_PIVOT = 1e-12  # a statistic explained to this share by the others adds only rounding
+SMALLEST_VARIANCE = 1e-12  # relative: a statistic that hardly varies (never floored) likewise
 _ROUNDING = 1e-12  # a variance below this share of the mean square may be rounding alone
 _LINE = 1e-11  # joint positives whose correlation is this close to 1 lie on a line
 
@@ -122,45 +122,46 @@ def moments_of_columns(a: np.ndarray) -> np.ndarray:
     return out
 
 
-@kernel
-def joint_moments(a1: float, a2: float, r: float, work: np.ndarray) -> None:
-    """Fill M_pq for p + q <= 4, and the boundary terms D1_q = phi(a1) E[v2^q 1{v2 > l2} | u1 = -a1] and D2_p."""
-    c1, c2 = centre_of(a1), centre_of(a2)
-    l1, l2 = -a1 - c1, -a2 - c2
-    gap2 = (1.0 - r) * (1.0 + r)
-    gap = math.sqrt(gap2)
-    for side in range(2):  # of the other coordinate, which is N(-r a, 1 - r^2) where this one is at its floor
-        a, other, c, floor = (a1, a2, c2, l2) if side == 0 else (a2, a1, c1, l1)
-        mean = -r * a - c
-        z = (other - r * a) / gap
-        weight = density(a)
-        edge = weight * gap * density(z)
-        before, last = 0.0, weight * distribution(z)
-        work[EDGES + side, 0] = last
-        for q in range(1, 4):
-            before, last = last, mean * last + (q - 1) * gap2 * before + edge
-            work[EDGES + side, q] = last
-            edge *= floor
-    work[M, 0] = upper_orthant(-a1, -a2, r)
+# --- the equations of the model --------------------------------------------------------------------
+# Kernels read them for one pair, whose work space is an array of numbers; fit/pairs_on_device.py runs their Python text
+# for many pairs at once, with an array of pairs wherever a number stands. So numbers are never changed in place.
+
+
+@helper
+def boundary_terms(
+    side: int, mean: float, gap2: float, tail: float, edge: float, floor: float, work: np.ndarray
+) -> None:
+    """D_q of one coordinate, q = 0..3, from D_0 = ``tail``: there v of the other one is N(mean, gap2)."""
+    before, last = 0.0, tail
+    work[EDGES + side, 0] = last
+    for q in range(1, 4):
+        before, last = last, mean * last + (q - 1) * gap2 * before + edge
+        work[EDGES + side, q] = last
+        edge = edge * floor
+
+
+@helper
+def moments_up_to_four(c1: float, c2: float, l1: float, l2: float, r: float, work: np.ndarray) -> None:
+    """M_pq for p + q <= 4, from M_00 and the boundary terms."""
     power = 1.0  # l2^(q-1)
     for q in range(1, 5):
         value = -c2 * work[M, q - 1] + power * work[EDGES + 1, 0] + r * work[EDGES, q - 1]
         if q >= 2:
-            value += (q - 1) * work[M, q - 2]
+            value = value + (q - 1) * work[M, q - 2]
         work[M, q] = value
-        power *= l2
+        power = power * l2
     edge1 = 1.0  # l1^(p-1)
     for p in range(1, 5):
         edge2 = 1.0  # l2^q
         for q in range(5 - p):
             value = -c1 * work[M + p - 1, q] + edge1 * work[EDGES, q] + r * edge2 * work[EDGES + 1, p - 1]
             if p >= 2:
-                value += (p - 1) * work[M + p - 2, q]
+                value = value + (p - 1) * work[M + p - 2, q]
             if q >= 1:
-                value += r * q * work[M + p - 1, q - 1]
+                value = value + r * q * work[M + p - 1, q - 1]
             work[M + p, q] = value
-            edge2 *= l2
-        edge1 *= l1
+            edge2 = edge2 * l2
+        edge1 = edge1 * l1
 
 
 @kernel
@@ -188,19 +189,14 @@ def statistics_moments(work: np.ndarray) -> None:
             work[row, N_MARGINAL + j] = work[M + pk + JOINT_P[j], qk + JOINT_Q[j]]
     for k in range(N_STATISTICS):
         for j in range(k + 1):
-            work[V + k, j] -= work[MEAN, k] * work[MEAN, j]
+            work[V + k, j] = work[V + k, j] - work[MEAN, k] * work[MEAN, j]
 
 
-@kernel
-def correlation_gradient(a1: float, a2: float, r: float, work: np.ndarray) -> None:
-    """d/dr of the twelve expectations, by Price's theorem d/dr E[f(u1) g(u2)] = E[f'(u1) g'(u2)]. f = v^p 1{v > l} has
-    f' = p v^{p-1} 1{v > l} + l^p delta(v - l)."""
-    l1 = -a1 - centre_of(a1)
-    l2 = -a2 - centre_of(a2)
-    phi2 = bivariate_density(a1, a2, r)
+@helper
+def slopes_in_correlation(l1: float, l2: float, phi2: float, work: np.ndarray) -> None:
+    """d/dr of the six joint expectations, by Price's theorem d/dr E[f(u1) g(u2)] = E[f'(u1) g'(u2)]. f = v^p 1{v > l}
+    has f' = p v^{p-1} 1{v > l} + l^p delta(v - l)."""
     d1, d2 = work[EDGES, 0], work[EDGES + 1, 0]
-    for k in range(N_MARGINAL):
-        work[GRADIENT, k] = 0.0
     work[GRADIENT, 6] = phi2
     work[GRADIENT, 7] = work[M, 0] + l1 * d1 + l2 * d2 + l1 * l2 * phi2
     work[GRADIENT, 8] = d2 + l1 * phi2
@@ -209,14 +205,12 @@ def correlation_gradient(a1: float, a2: float, r: float, work: np.ndarray) -> No
     work[GRADIENT, 11] = 2.0 * work[EDGES, 1] + l2 * l2 * phi2
 
 
-@kernel
-def marginal_gradient(a: float, side: int, work: np.ndarray) -> None:
+@helper
+def slopes_in_marginal(a: float, c: float, at_floor: float, side: int, work: np.ndarray) -> None:
     """d/d(bias, scale) of the twelve expectations in the rows SLOPES: of coordinate ``side``, in units of its scale.
     For y = bias + scale u and f = v^p 1{v > l}: d/dbias E[f g] = E[f' g], d/dscale E[f g] = E[u f' g], and u = v + c;
-    at the floor u = -a."""
-    c = centre_of(a)
+    at the floor u = -a, of density ``at_floor``."""
     floor = -a - c
-    at_floor = density(a)
     for k in range(N_STATISTICS):
         p = q = 0
         if k >= N_MARGINAL:
@@ -230,7 +224,7 @@ def marginal_gradient(a: float, side: int, work: np.ndarray) -> None:
             continue
         bias = at_floor if k < N_MARGINAL else work[EDGES + side, q]
         for _ in range(p):
-            bias *= floor
+            bias = bias * floor
         scale = -a * bias
         if p > 0:
             if k < N_MARGINAL:
@@ -239,10 +233,42 @@ def marginal_gradient(a: float, side: int, work: np.ndarray) -> None:
                 below, same = work[M + q, p - 1], work[M + q, p]
             else:
                 below, same = work[M + p - 1, q], work[M + p, q]
-            bias += p * below
-            scale += p * (same + c * below)
+            bias = bias + p * below
+            scale = scale + p * (same + c * below)
         work[SLOPES, k] = bias
         work[SLOPES + 1, k] = scale
+
+
+@kernel
+def joint_moments(a1: float, a2: float, r: float, work: np.ndarray) -> None:
+    """Fill M_pq for p + q <= 4, and the boundary terms D1_q = phi(a1) E[v2^q 1{v2 > l2} | u1 = -a1] and D2_p."""
+    c1, c2 = centre_of(a1), centre_of(a2)
+    l1, l2 = -a1 - c1, -a2 - c2
+    gap2 = (1.0 - r) * (1.0 + r)
+    gap = math.sqrt(gap2)
+    for side in range(2):  # of the other coordinate, which is N(-r a, 1 - r^2) where this one is at its floor
+        a, other, c, floor = (a1, a2, c2, l2) if side == 0 else (a2, a1, c1, l1)
+        z, weight = (other - r * a) / gap, density(a)
+        boundary_terms(side, -r * a - c, gap2, weight * distribution(z), weight * gap * density(z), floor, work)
+    work[M, 0] = upper_orthant(-a1, -a2, r)
+    moments_up_to_four(c1, c2, l1, l2, r, work)
+
+
+@kernel
+def correlation_gradient(a1: float, a2: float, r: float, work: np.ndarray) -> None:
+    """d/dr of the twelve expectations; those of one coordinate alone do not depend on r."""
+    for k in range(N_MARGINAL):
+        work[GRADIENT, k] = 0.0
+    slopes_in_correlation(-a1 - centre_of(a1), -a2 - centre_of(a2), bivariate_density(a1, a2, r), work)
+
+
+@kernel
+def marginal_gradient(a: float, side: int, work: np.ndarray) -> None:
+    """d/d(bias, scale) of the twelve expectations, of coordinate ``side``."""
+    slopes_in_marginal(a, centre_of(a), density(a), side, work)
+
+
+# --- pairs of numbers -------------------------------------------------------------------------------
 
 
 @kernel
@@ -290,7 +316,7 @@ def _start_by_cross_moment(a1: float, a2: float, work: np.ndarray) -> float:
             break
         step = (work[_MHAT, 7] - value) / slope
         r = min(max(r + step, 0.5 * (r - 1.0) if r < 0.9 else -0.9), 0.5 * (r + 1.0) if r > -0.9 else 0.9)
-        r = min(max(r, -_LARGEST_START), _LARGEST_START)
+        r = min(max(r, -LARGEST_START), LARGEST_START)
         if abs(step) < 0.02:
             break
         joint_moments(a1, a2, r, work)
@@ -310,7 +336,7 @@ def evaluate(a1: float, a2: float, r: float, work: np.ndarray) -> tuple[float, f
     for k in range(N_STATISTICS):
         # Cholesky of V scaled to unit diagonal; its own diagonal holds 1/pivot, 0 for a statistic left out.
         variance = work[V + k, k]
-        keep = variance > _SMALLEST_VARIANCE * (variance + work[MEAN, k] * work[MEAN, k])
+        keep = variance > SMALLEST_VARIANCE * (variance + work[MEAN, k] * work[MEAN, k])
         scale = 1.0 / math.sqrt(variance) if keep else 0.0
         work[_SIZE, k] = scale
         for j in range(k):
@@ -321,7 +347,7 @@ def evaluate(a1: float, a2: float, r: float, work: np.ndarray) -> tuple[float, f
         left = 1.0 if scale > 0.0 else 0.0
         for i in range(k):
             left -= work[_CHOL + k, i] * work[_CHOL + k, i]
-        pivot = 1.0 / math.sqrt(left) if left > _SMALLEST_PIVOT else 0.0
+        pivot = 1.0 / math.sqrt(left) if left > SMALLEST_PIVOT else 0.0
         work[_CHOL + k, k] = pivot
         # L^-1 G and L^-1 (mhat - m), both scaled
         gradient, residual = work[GRADIENT, k] * scale, (work[_MHAT, k] - work[MEAN, k]) * scale
@@ -339,15 +365,15 @@ def evaluate(a1: float, a2: float, r: float, work: np.ndarray) -> tuple[float, f
 def find_root(a1: float, a2: float, n: float, start: float, work: np.ndarray) -> tuple[float, float, float]:
     """(r, information per row, curvature of the penalized quasi-likelihood) at the root of the equation above.
     ``start`` is an r nearby, NaN where none is known."""
-    known = abs(start) < _LARGEST_START
+    known = abs(start) < LARGEST_START
     z = math.atanh(start if known else _start_by_cross_moment(a1, a2, work))
-    low = -_LARGEST_Z
-    high = _LARGEST_Z
+    low = -LARGEST_Z
+    high = LARGEST_Z
     score_low = 0.0  # not yet evaluated
     score_high = 0.0
     z_before = z
     score_before = 0.0
-    for done in range(_MOST_ROUNDS):
+    for done in range(MOST_ROUNDS):
         r = math.tanh(z)
         score, information = evaluate(a1, a2, r, work)
         gap2 = (1.0 - r) * (1.0 + r)
@@ -360,9 +386,9 @@ def find_root(a1: float, a2: float, n: float, start: float, work: np.ndarray) ->
             trusted = 0.02 * slope < secant < 50.0 * slope
             slope = secant if trusted else slope
         step = score_z / slope
-        if abs(step) < _TOLERANCE or high - low < _TOLERANCE:
+        if abs(step) < TOLERANCE or high - low < TOLERANCE:
             break
-        if trusted and abs(step * (z - z_before)) < _LAST_STEP:  # the secant's error, as far as the points are apart
+        if trusted and abs(step * (z - z_before)) < LAST_STEP:  # the secant's error, as far as the points are apart
             r = math.tanh(z + step)
             break
         if score_z > 0.0:  # Illinois: the end that stays counts half
@@ -375,12 +401,12 @@ def find_root(a1: float, a2: float, n: float, start: float, work: np.ndarray) ->
             score_low *= 0.5
         z_before = z
         score_before = score_z
-        z += min(max(step, -_LARGEST_STEP), _LARGEST_STEP)
-        if done >= _SCORING_ROUNDS:
+        z += min(max(step, -LARGEST_STEP), LARGEST_STEP)
+        if done >= SCORING_ROUNDS:
             if score_low > 0.0 and score_high < 0.0:
                 z = (low * score_high - high * score_low) / (score_high - score_low)
             else:  # the score's other sign has not been met yet: look for it in strides
-                z = z_before + math.copysign(_STRIDE, score_z)
+                z = z_before + math.copysign(STRIDE, score_z)
         if z <= low or z >= high:
             z = 0.5 * (low + high)
     return r, information, curvature

@@ -36,13 +36,18 @@ def scan_block(values: Array, allowed: Array, counts: Array, first: Array, below
     if values.size > FEW_CELLS or len(values) == 0:
         _scan_block(values, allowed, counts, first, below)
         return
-    largest = np.float64(LARGEST)
-    low = (values < allowed) & (values >= -largest) & ~((values == 0.0) & (allowed > 0.0))
-    large = (values > largest) | ((values < allowed) & (values < -largest))
-    counts += np.stack([np.isnan(values), low, large]).sum(axis=1)
-    for k, which in enumerate((low, large)):
-        first[k] = np.where(which.any(axis=0), which.argmax(axis=0), -1)
-    below[:] = np.minimum(allowed, np.where(low, values, np.inf).min(axis=0))
+    found, first[:], below[:] = scanned(np, values, allowed, np.float64(LARGEST))
+    counts += np.stack(found)
+
+
+def scanned(xp: Any, x: Any, allowed: Any, most: Any) -> tuple[list[Any], list[Any], Any]:
+    """(counts, first, below) of :func:`scan_block`, by array operations of NumPy or of a device."""
+    low = (x < allowed) & (x >= -most) & ~((x == 0.0) & (allowed > 0.0))
+    large = (x > most) | ((x < allowed) & (x < -most))
+    counts = [xp.sum(xp.astype(which, xp.int64), axis=0) for which in (xp.isnan(x), low, large)]
+    places = [xp.argmax(xp.astype(which, xp.int8), axis=0) for which in (low, large)]
+    first = [xp.where(n > 0, place, xp.full_like(n, -1)) for n, place in zip(counts[1:], places, strict=True)]
+    return counts, first, xp.min(xp.where(low, x, allowed), axis=0)
 
 
 @kernel
@@ -215,17 +220,24 @@ def add_powers(
         _add_powers(values, floor, origin, unit, weights, sums, ends)
         return
     x = values.astype(np.float64)
-    seen, below = (x > floor) & (x <= LARGEST), x <= floor
-    w = np.where(seen, weights[:, None], 0.0)
-    t = (np.where(seen, x, origin) - origin) / unit
-    power = w
-    for p in range(4):
-        sums[p] += power.sum(axis=0)
+    found = power_sums(np, x, (x > floor) & (x <= LARGEST), x <= floor, (origin, unit), weights[:, None])
+    sums += found[:5]
+    ends[:] = found[5:]
+
+
+def power_sums(xp: Any, x: Any, seen: Any, below: Any, place: tuple[Any, Any], weights: Any) -> Any:
+    """The nine sums and ends of :func:`add_powers`, by array operations of NumPy or of a device."""
+    (origin, unit), zero = place, xp.zeros_like(x)
+    t = (xp.where(seen, x, origin) - origin) / unit
+    power, found = xp.where(seen, weights, zero), []
+    for _ in range(4):
+        found.append(xp.sum(power, axis=0))
         power = power * t
-    sums[4] += w.sum(axis=0) + weights @ below
-    for p, end in enumerate((np.where(seen, x, np.inf).min(axis=0), np.where(seen, x, -np.inf).max(axis=0))):
-        ends[2 * p] = end
-        ends[2 * p + 1] = (w * (x == end)).sum(axis=0)
+    found.append(xp.sum(xp.where(seen | below, weights, zero), axis=0))
+    for end, extreme in ((np.inf, xp.min), (-np.inf, xp.max)):
+        here = extreme(xp.where(seen, x, xp.full_like(x, end)), axis=0)
+        found += [here, xp.sum(xp.where(seen & (x == here), weights, zero), axis=0)]
+    return xp.stack(found)
 
 
 @kernel

@@ -26,8 +26,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from unrelu.contracts import Block, BoolArray, FloatArray
-from unrelu.errors import InvalidDataError, InvalidParameterError, RowOrderWarning
-from unrelu.passes import LARGEST, Screening, ScreeningQuestion, as_stored, seen_above
+from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.passes import LARGEST, Screening, as_stored, screening_of, seen_above
 from unrelu.validation import check_choice, column_label, label_columns, listed, warn
 
 BINS = 1024
@@ -102,7 +102,6 @@ def tally_columns(floor: FloatArray, lowest: tuple[float, ...], block: Block) ->
     """The tally of a block, above ``floor``."""
     if block.weights is not None:
         raise InvalidParameterError("This method has no row weights: leave out sample_weight or use 'one_pass'.")
-    screening = ScreeningQuestion(lowest)
 
     def part(tile: Block) -> ColumnTally:
         values = tile.values
@@ -112,7 +111,7 @@ def tally_columns(floor: FloatArray, lowest: tuple[float, ...], block: Block) ->
         deviation = np.where(seen, values - mean, 0.0)
         square = np.einsum("ij,ij->j", deviation, deviation)
         observed = np.count_nonzero(~np.isnan(values), axis=0)
-        return ColumnTally(len(values), observed, above, mean, square, {}, screening(tile))
+        return ColumnTally(len(values), observed, above, mean, square, {}, screening_of(tile, lowest))
 
     whole = reduce(ColumnTally.merge, map(part, tiles(block)))
     return replace(whole, above_by_block={block.first_row: whole.above})
@@ -254,14 +253,14 @@ def warn_of_order(sums: FloatArray, batches: Counts, fitted: BoolArray, names: N
             f"Consecutive batches do not agree in {label_columns(drifting, names)}: the rows are sorted or drift, and"
             " the filtered batches are no estimate of a mean. Use order='scattered', or put the rows into the order in"
             " which they came.",
-            RowOrderWarning,
+            "row-order",
         )
     elif judged and not apart:
         warn(
             "Consecutive batches resist outliers that sit together, and nothing in the order of these rows says that"
             " some do: batches differ no more than those of shuffled rows. If the order is not known, use"
             " order='scattered'.",
-            RowOrderWarning,
+            "row-order",
         )
 
 

@@ -36,7 +36,7 @@ from unrelu.contracts import (
     Watch,
     unwatched,
 )
-from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError, PartialRecoveryWarning
+from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError
 from unrelu.fit import Learned, Stages, assemble, refuse_tiny, warn_of_constants
 from unrelu.methods import LEARNING, Method
 from unrelu.papers.batches import (
@@ -409,7 +409,7 @@ def exceedance_angles(
                 f"{what}, and the papers' angle rule needs non-negative biases. Use method='one_pass',"
                 " which handles any sign, or allow_partial=True for the other pairs."
             )
-        warn(f"{what}: its correlations are not recovered (NaN, taken as 0 in the model).", PartialRecoveryWarning)
+        warn(f"{what}: its correlations are not recovered (NaN, taken as 0 in the model).", "partial-recovery")
     both, together = counts
     seen = np.maximum(together, 1.0)
     share = both / seen

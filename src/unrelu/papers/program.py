@@ -14,10 +14,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 from scipy.optimize import linprog, minimize
-from sklearn.exceptions import ConvergenceWarning
 
 from unrelu.contracts import BoolArray, FloatArray
-from unrelu.errors import InvalidParameterError, PartialRecoveryWarning
+from unrelu.errors import InvalidParameterError
 from unrelu.papers.likelihood import (
     BiasDensity,
     FeasibleSet,
@@ -162,7 +161,7 @@ def _rank_program(task: Task, feasible: FeasibleSet, density: BiasDensity) -> Re
                 f"No matrix of rank {recovered.factors.rank} with the margin nu={feasible.nu:g} was found:"
                 f" {label_columns(late, None)} miss it by up to {float(miss.max()):.3g}, and the fit ends with a"
                 f" relative residual of {recovered.residual:.3g}. Lower nu; at 0 there is no margin.",
-                PartialRecoveryWarning,
+                "partial-recovery",
             )
     # In a gauge with v inside the hull of C's rows no a_j keeps a column lower than a_j = 0 does: max_i M_ij = 0.
     loadings = np.where(seen[:, None], recovered.factors.loadings, 0.0)
@@ -308,7 +307,7 @@ def _nuclear_program(
             f"ADMM had not settled after max_iterations={iterations}: its matrix in (29) has nuclear norm {norm:.6g},"
             f" nuclear_norm={nuclear_norm:g} was asked for. Raise max_iterations; if the two stay apart, no"
             " matrix meets both: raise nuclear_norm.",
-            ConvergenceWarning,
+            "not-converged",
         )
     bias = density.argmax(np.where(never, -np.inf, bias), bias)
     return _leading(task, values, matrix, bias, iterations, converged)

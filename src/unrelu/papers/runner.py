@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 
 from unrelu import RectifiedGaussian
-from unrelu.contracts import Assumptions, BoolArray, FloatArray, Step, Watch, unwatched
-from unrelu.errors import DoubtfulTableWarning, InputFileError, NotSemidefiniteError, RowOrderWarning
+from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, Step, Watch, unwatched
+from unrelu.errors import InputFileError, NotSemidefiniteError, about
 from unrelu.metrics import parameter_errors
 from unrelu.papers.study import (
     SECONDS,
@@ -34,7 +34,7 @@ from unrelu.papers.study import (
     Study,
     series_of,
 )
-from unrelu.passes import LocalEngine, SampleEvidence
+from unrelu.passes import LocalEngine
 from unrelu.storage import atomic_write
 from unrelu.synthetic import random_model
 from unrelu.tables import ArraySamples
@@ -67,8 +67,7 @@ def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> tuple
             for curve in experiment.curves:
                 watch(Step(experiment.name, passed, work, f"{where}: {curve.name}", trial))
                 with warnings.catch_warnings():
-                    for studied in (DoubtfulTableWarning, RowOrderWarning):  # outliers, and where they sit
-                        warnings.simplefilter("ignore", studied)
+                    warnings.filterwarnings("ignore", about("row-order"))  # where outliers sit is what is studied
                     outcomes[curve.name] = measured(curve, drawn, experiment.repeats)
             journal.add(trial, outcomes)
         passed += setting.rows * setting.columns
@@ -118,7 +117,7 @@ def measured(curve: Curve, drawn: Draw, repeats: int = 1) -> dict[str, float]:
     seconds = []
     for _ in range(repeats):
         start = time.process_time()
-        evidence = SampleEvidence(ArraySamples(rows, block_rows=len(rows)), LocalEngine())
+        evidence = Evidence(ArraySamples(rows, block_rows=len(rows)), LocalEngine())
         try:
             learned = curve.method.learn(evidence, assumptions, method_seed)
             errors = parameter_errors(learned.distribution, truth)

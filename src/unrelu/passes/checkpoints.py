@@ -16,7 +16,7 @@ from typing import Annotated, Any, cast
 from unrelu import storage
 from unrelu._version import __version__
 from unrelu.contracts import Question, R, Samples, Step, Watch, unwatched
-from unrelu.errors import CheckpointWarning, InvalidDataError, InvalidParameterError, OutputError
+from unrelu.errors import InvalidDataError, InvalidParameterError, OutputError
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.pair_moments import GroupedMoments, GroupedMomentsQuestion, PairMoments, PairMomentsQuestion
 from unrelu.passes.rows import PartRows
@@ -66,24 +66,20 @@ class CheckpointedEngine(LocalEngine):
             return cast(R, reached.record)
         left = samples.over(PartRows(source, samples.n_rows, first, source.blocks_from(first)))
         saved_at = time.monotonic()
-
-        def count(record: R, done: int) -> None:
-            nonlocal reached, saved_at, saved
-            reached = replace(reached, record=record, n_rows=done)
-            if time.monotonic() - saved_at >= SECONDS:
-                self._save(reached)
-                saved_at, saved = time.monotonic(), done
-
         try:
-            record = self._folded(left, question, cast(Any, reached.record), first, count)
+            for record, done in self.growing(left, question, cast(Any, reached.record), first):
+                reached = replace(reached, record=record, n_rows=done)
+                if time.monotonic() - saved_at >= SECONDS:
+                    self._save(reached)
+                    saved_at, saved = time.monotonic(), done
         except BaseException as stop:
             if reached.n_rows > saved:
                 self._save(reached)
             if reached.n_rows:
                 stop.add_note(f"Row {reached.n_rows:,} was reached: do the same again to go on from {self._path}.")
             raise
-        self._save(replace(reached, record=record, whole=True))
-        return record
+        self._save(replace(reached, whole=True))
+        return cast(R, reached.record)
 
     def _reached(self, facts: Mapping[str, Any]) -> Checkpoint:
         """What an earlier pass has left at the path; of no rows where none has."""
@@ -103,7 +99,7 @@ class CheckpointedEngine(LocalEngine):
             storage.write(self._path, checkpoint)
         except OutputError as error:
             if not self._warned:
-                warn(f"The checkpoint could not be saved, and the work goes on. {error}", CheckpointWarning)
+                warn(f"The checkpoint could not be saved, and the work goes on. {error}", "not-saved")
             self._warned = True
 
 

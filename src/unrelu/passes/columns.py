@@ -87,7 +87,8 @@ class ColumnShapes:
         """Without any rows yet; the first of them tell the unit and are compared with each other."""
         seen = (values > floor) & (np.abs(values) <= np.float64(LARGEST))
         size = np.max(np.where(seen, np.abs(values - origin), 0.0), axis=0).astype(np.float64)
-        return cls.begun(origin, size, ties(values[:LOOKED_AT], floor))
+        few = slice(0, LOOKED_AT)
+        return cls.begun(origin, size, ties(np, values[few].astype(np.float64), seen[few]))
 
     def with_rows(self, tile: Block, floor: FloatArray) -> Self:
         """With the rows of a tile added, as far as they are looked at."""
@@ -115,16 +116,19 @@ def _joined_ends(
     return both, (ends == both) * weights + (others == both) * other_weights
 
 
-def ties(values: NDArray[Any], floor: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(values above the floor, how many of them are different, the least distance between two of these), per column."""
-    ordered = np.sort(np.where(values > floor, values, np.inf).astype(np.float64), axis=0)
-    compared = np.count_nonzero(ordered < np.inf, axis=0)
-    with np.errstate(invalid="ignore"):  # inf - inf, beyond the last value
-        gaps = np.diff(ordered, axis=0)
-    apart = (gaps > 0.0) & (ordered[1:] < np.inf)
-    different = np.count_nonzero(apart, axis=0) + (compared > 0)
-    step = np.where(apart, gaps, np.inf).min(axis=0, initial=np.inf)
-    return compared.astype(np.float64), different.astype(np.float64), step
+def ties(xp: Any, x: Any, seen: Any) -> tuple[Any, Any, Any]:
+    """(values seen, how many of them are different, the least distance between two of these), per column of doubles of
+    NumPy or of a device."""
+    endless = xp.full_like(x, np.inf)
+    ordered = xp.sort(xp.where(seen, x, endless), axis=0)
+    compared = xp.sum(xp.astype(seen, x.dtype), axis=0)
+    if int(x.shape[0]) == 1:
+        return compared, compared, endless[0, ...]
+    values = xp.where(ordered < np.inf, ordered, xp.zeros_like(x))
+    gaps = values[1:, ...] - values[:-1, ...]
+    apart = (gaps > 0.0) & (ordered[1:, ...] < np.inf)
+    different = xp.sum(xp.astype(apart, x.dtype), axis=0) + xp.astype(compared > 0.0, x.dtype)
+    return compared, different, xp.min(xp.where(apart, gaps, endless[1:, ...]), axis=0)
 
 
 def window(first_row: int, n: int) -> slice:
@@ -352,22 +356,17 @@ def _merged(mine: tuple[ColumnMargin, ...], theirs: tuple[ColumnMargin, ...]) ->
     return tuple(a.merge(b) for a, b in zip(mine, theirs, strict=True))
 
 
-@dataclass(frozen=True)
-class MarginsQuestion:
-    """Ask a block for its :class:`Margins`, those of a part of the rows where ``in_part``."""
-
-    in_part: bool = False
-
-    def __call__(self, block: Block) -> Margins:
-        n, d = block.values.shape
-        kept = None  # which rows are looked at: all of them
-        if self.in_part and block.first_row + n > _FIRST_ROWS:
-            rows = np.arange(block.first_row, block.first_row + n, dtype=np.uint64)
-            kept = np.asarray((rows < _FIRST_ROWS) | (rows * _GOLDEN < np.uint64(2**64 // _ONE_IN)))
-        parts = map_in_threads(partial(_margins, block, kept), range(0, d, _COLUMNS))
-        columns, at_most, at_least, sums = zip(*(column for part in parts for column in part), strict=True)
-        weight, squared = np.array(sums).T
-        return Margins(columns, at_most, at_least, weight, squared, block.values.dtype.name, kept is None)
+def margins_of(block: Block, in_part: bool = False) -> Margins:
+    """A question: the margins of a block, those of a part of its rows where ``in_part``."""
+    n, d = block.values.shape
+    kept = None  # which rows are looked at: all of them
+    if in_part and block.first_row + n > _FIRST_ROWS:
+        rows = np.arange(block.first_row, block.first_row + n, dtype=np.uint64)
+        kept = np.asarray((rows < _FIRST_ROWS) | (rows * _GOLDEN < np.uint64(2**64 // _ONE_IN)))
+    parts = map_in_threads(partial(_margins, block, kept), range(0, d, _COLUMNS))
+    columns, at_most, at_least, sums = zip(*(column for part in parts for column in part), strict=True)
+    weight, squared = np.array(sums).T
+    return Margins(columns, at_most, at_least, weight, squared, block.values.dtype.name, kept is None)
 
 
 def _margins(

@@ -20,11 +20,11 @@ from scipy.special import erfc
 
 from unrelu.contracts import FloatArray, Question, R, Samples, Step
 from unrelu.errors import DeviceMemoryError, InvalidDataError
-from unrelu.kernels.row_block import LARGEST
-from unrelu.passes.columns import LOOKED_AT, ColumnShapes, window
+from unrelu.kernels.row_block import LARGEST, power_sums, scanned
+from unrelu.passes.columns import LOOKED_AT, ColumnShapes, ties, window
 from unrelu.passes.engine import LocalEngine, map_in_threads
 from unrelu.passes.pair_moments import ObservedMoments, PairMoments, PairMomentsQuestion
-from unrelu.passes.pair_sums import FIRST_ROWS, rounded_down
+from unrelu.passes.pair_sums import FIRST_ROWS, as_if_observed, rounded_down
 from unrelu.passes.tiles import Screening, least_allowed, seen_above
 
 _WORKING_BYTES = 2**31  # beside the table and sums of pairs
@@ -228,20 +228,6 @@ def _add(sums: Any, block: Any, height: int, place: Place, tell: Callable[[int],
     return height
 
 
-def _ties(xp: Any, x: Any, seen: Any) -> tuple[Any, Any, Any]:
-    """:func:`unrelu.passes.columns.ties` of values on a device."""
-    endless = xp.full_like(x, np.inf)
-    ordered = xp.sort(xp.where(seen, x, endless), axis=0)
-    compared = xp.sum(xp.astype(seen, x.dtype), axis=0)
-    if int(x.shape[0]) == 1:
-        return compared, compared, endless[0, ...]
-    values = xp.where(ordered < np.inf, ordered, xp.zeros_like(x))
-    gaps = values[1:, ...] - values[:-1, ...]
-    apart = (gaps > 0.0) & (ordered[1:, ...] < np.inf)
-    different = xp.sum(xp.astype(apart, x.dtype), axis=0) + xp.astype(compared > 0.0, x.dtype)
-    return compared, different, xp.min(xp.where(apart, gaps, endless[1:, ...]), axis=0)
-
-
 def _square(xp: Any, t: Any, wt: Any) -> Any:
     """t'wt, which is symmetric: of many columns only what lies on and above the diagonal is multiplied."""
     d = int(t.shape[1])
@@ -303,8 +289,9 @@ class DeviceSums:
             weighted = seen if w is None else w * seen
             squared = seen.T @ weighted if w is None else weighted.T @ weighted
             observed = [seen.T @ weighted, squared, *(each.T @ weighted for each in (p, t, square))]
-        first_missing = observed and not self._observed and self._sums
-        before = self._as_if_observed() if first_missing else self._observed
+        before = self._observed
+        if observed and not before and self._sums:
+            before = as_if_observed(xp, self._weight, self._squared_weight, self._sums[0], *self._sums[2:])
         for new, old in ((added, self._sums), (observed, before)):
             for k, sums in enumerate(old):
                 new[k] += sums
@@ -340,8 +327,8 @@ class DeviceSums:
         if self._question.shapes:
             size = place.host(xp.max(place.double(seen) * xp.abs(x - origin), axis=0))
             few = slice(0, min(LOOKED_AT, n))
-            ties = [place.host(each) for each in _ties(xp, x[few, ...], seen[few, ...])]
-            self._shapes = ColumnShapes.begun(place.host(origin), size, ties)
+            compared = [place.host(each) for each in ties(xp, x[few, ...], seen[few, ...])]
+            self._shapes = ColumnShapes.begun(place.host(origin), size, compared)
         self._origin = origin  # last: what ran out of memory on the way is tried again
 
     def record(self) -> PairMoments:
@@ -366,27 +353,13 @@ class DeviceSums:
             shapes=self._shapes,
         )
 
-    def _as_if_observed(self) -> list[Any]:
-        """What would have been kept while no value was missing."""
-        xp = self._place.xp
-        count, _, total, square = self._sums
-        ones = xp.ones_like(count)
-        own = (xp.linalg.diagonal(each)[:, None] * ones for each in (count, total, square))
-        return [self._weight * ones, self._squared_weight * ones, *own]
-
     def _screened(self, x: Any, first_row: int) -> tuple[Screening, bool]:
-        """What is out of place, and whether a value is missing: :func:`unrelu.kernels.row_block.scan_block`."""
-        xp, host = self._place.xp, self._place.host
-        missing = xp.isnan(x)
-        zero = (x == 0.0) & (self._lowest > 0.0)
-        below = (x < self._lowest) & (x >= -self._most) & ~zero
-        large = ~(missing | zero | below | ((x >= self._lowest) & (x <= self._most)))
-        farthest = xp.min(xp.where(below, x, self._lowest), axis=0)
-        counts = [host(xp.sum(xp.astype(bad, xp.int64), axis=0)) for bad in (below, large)]
-        firsts = [host(xp.argmax(xp.astype(bad, xp.int8), axis=0)) + first_row for bad in (below, large)]
-        found = [np.where(count > 0, first, -1) for count, first in zip(counts, firsts, strict=True)]
-        smallest = host(farthest).astype(np.float64)
-        return Screening(counts[0], found[0], smallest, counts[1], found[1]), bool(xp.any(missing))
+        """What is out of place, and whether a value is missing."""
+        counts, first, below = scanned(self._place.xp, x, self._lowest, self._most)
+        missing, low, large = (self._place.host(each) for each in counts)
+        rows = [np.where(at < 0, -1, at + first_row) for at in map(self._place.host, first)]
+        farthest = self._place.host(below).astype(np.float64)
+        return Screening(low, rows[0], farthest, large, rows[1]), bool(missing.any())
 
     def _shapes_of(self, x: Any, above: Any, first_row: int, weights: FloatArray | None) -> ColumnShapes | None:
         """The shapes with the rows that are looked at added, as :meth:`ColumnShapes.with_rows` adds them."""
@@ -397,15 +370,8 @@ class DeviceSums:
         x, above = place.double(x[rows, ...]), above[rows, ...]
         w = xp.ones((int(x.shape[0]), 1), dtype=xp.float64, device=place.device)
         w = w if weights is None else place.array(weights[rows])[:, None]
-        zero = xp.zeros_like(x)
-        t = xp.where(above, (x - self._origin) / place.array(before.unit), zero)
-        wp = xp.where(above, w, zero)
-        observed = xp.where((x <= self._floor) | above, w, zero)
-        sums = [xp.sum(each, axis=0) for each in (wp, wp * t, wp * t * t, wp * t * t * t, observed)]
-        for end, extreme in ((np.inf, xp.min), (-np.inf, xp.max)):
-            here = extreme(xp.where(above, x, xp.full_like(x, end)), axis=0)
-            sums += [here, xp.sum(xp.where(above & (x == here), w, zero), axis=0)]
-        found, nothing = place.host(xp.stack(sums)), np.zeros(self.n_features)
+        sums = power_sums(xp, x, above, x <= self._floor, (self._origin, place.array(before.unit)), w)
+        found, nothing = place.host(sums), np.zeros(self.n_features)
         ends, end_weights = found[[5, 7]], found[[6, 8]]
         place_of_sums, compared = (before.origin, before.unit), (nothing, nothing, nothing + np.inf)
         return before.merge(ColumnShapes(found[4], *place_of_sums, found[:4], ends, end_weights, *compared))

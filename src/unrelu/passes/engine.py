@@ -1,7 +1,6 @@
 """Engines run one pass: they ask a question of every block and merge the answers in block order.
 
-The one of this process takes blocks one after the other, each one's work on all cores, while the next is read. Evidence
-is what learners ask: each question is answered by one pass and remembered.
+The one of this process takes blocks one after the other, each one's work on all cores, while the next is read.
 """
 
 from __future__ import annotations
@@ -16,11 +15,11 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from functools import cache
 from time import monotonic
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-from unrelu.contracts import Block, Engine, Evidence, Question, R, Record, Samples, Step, Watch, unwatched
+from unrelu.contracts import Block, Engine, Evidence, Question, R, Samples, Step, Watch, unwatched
 from unrelu.errors import InvalidDataError
 
 T = TypeVar("T")
@@ -41,19 +40,15 @@ class LocalEngine:
         self._watch, self._stage = watch, stage
 
     def collect(self, samples: Samples, question: Question[R]) -> R:
-        return self._folded(samples, question)
+        record, _ = deque(self.growing(samples, question), maxlen=1).pop()
+        return record
 
-    def _folded(
-        self,
-        samples: Samples,
-        question: Question[R],
-        merged: R | None = None,
-        first_row: int = 0,
-        counted: Callable[[R, int], None] | None = None,
-    ) -> R:
-        """The record of all rows, where ``merged`` is that of those before ``first_row``, which the samples leave out.
+    def growing(
+        self, samples: Samples, question: Question[R], merged: R | None = None, first_row: int = 0
+    ) -> Iterator[tuple[R, int]]:
+        """After every block the record of all rows so far, and their number.
 
-        ``counted`` hears of every record so far and its number of rows.
+        ``merged`` is the record of those before ``first_row``, which the samples leave out.
         """
         total = samples.n_rows
         self._watch(Step(self._stage, first_row, total))
@@ -63,14 +58,12 @@ class LocalEngine:
                 record = question(block)
                 merged = record if merged is None else merged.merge(record)
                 done = block.first_row + block.n_rows
-                if counted is not None:
-                    counted(merged, done)
+                yield merged, done
                 left = None if total is None else total - first_row
                 words = pace(done - first_row, left, monotonic() - began)
                 self._watch(Step(self._stage, done, total, words))
         if merged is None:
             raise InvalidDataError("There are no rows to learn from.")
-        return merged
 
 
 def pace(done: int, total: int | None, seconds: float) -> str:
@@ -112,28 +105,6 @@ def blocks_ahead(samples: Samples) -> Generator[Block, None, None]:
             yield block
 
 
-# --- evidence: answers that are remembered ----------------------------------------------------------
-
-
-class SampleEvidence:
-    """Answers from rows: one pass through the engine per new question."""
-
-    def __init__(self, samples: Samples, engine: Engine) -> None:
-        self.samples, self.engine = samples, engine
-        self.feature_names, self.place = samples.feature_names, samples.source.place
-        self.answers: dict[Any, Record] = {}
-
-    def collect(self, question: Question[R], remember: bool = True) -> R:
-        """The record of all rows. Raises what the question raises; nothing is remembered then."""
-        if question in self.answers:
-            known: Any = self.answers[question]
-            return cast(R, known)
-        record = self.engine.collect(self.samples, question)
-        if remember:
-            self.answers[question] = record
-        return record
-
-
 @dataclass(frozen=True, eq=False)
 class _Answers:
     """Of several questions."""
@@ -149,32 +120,14 @@ def ask_at_once(evidence: Evidence, *questions: Question[Any]) -> None:
 
     Only where this process reads the rows; a record has nothing to read.
     """
-    if not isinstance(evidence, SampleEvidence) or type(evidence.engine) is not LocalEngine:
-        return
     new = [question for question in questions if question not in evidence.answers]
-    if len(new) > 1:
+    if type(evidence.engine) is LocalEngine and len(new) > 1:
 
         def several(block: Block) -> _Answers:
             return _Answers(tuple(question(block) for question in new))
 
         found = evidence.engine.collect(evidence.samples, several)
         evidence.answers.update(zip(new, found.answers, strict=True))
-
-
-class RecordedEvidence:
-    """A saved record stands in for the data: it answers its own question and no other."""
-
-    def __init__(
-        self, question: Question[R], record: R, feature_names: tuple[str, ...] | None = None, place: Any = None
-    ) -> None:
-        self._question: Any = question
-        self._record: Any = record
-        self.feature_names, self.place = feature_names, place
-
-    def collect(self, question: Question[R], remember: bool = True) -> R:  # noqa: ARG002 - the protocol's
-        if question != self._question:
-            raise LookupError(f"Only the answer to {self._question} was kept; {question} needs the rows again.")
-        return cast(R, self._record)
 
 
 # --- threads ------------------------------------------------------------------------------------------

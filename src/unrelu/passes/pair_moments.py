@@ -27,7 +27,16 @@ from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.columns import ColumnShapes
 from unrelu.passes.engine import joined_in_threads, one_blas_thread
-from unrelu.passes.pair_sums import Frame, PairSums, SparseSums, dense_rows, runs, sparse_runs, tile_height
+from unrelu.passes.pair_sums import (
+    Frame,
+    PairSums,
+    SparseSums,
+    as_if_observed,
+    dense_rows,
+    runs,
+    sparse_runs,
+    tile_height,
+)
 from unrelu.passes.rows import SparseBlock
 from unrelu.passes.tiles import Screening, row_keys, tiles
 
@@ -116,6 +125,11 @@ class PairMoments:
             return np.full(self.n_features, self.effective_rows)
         squared = self.observed.squared_weight.diagonal()
         return np.divide(self.column_weight**2, squared, out=np.zeros(self.n_features), where=squared > 0.0)
+
+    def flat_sums(self) -> list[FloatArray]:
+        """What :func:`unrelu.kernels.pair_solver.sample_statistics` takes."""
+        o, sums = self.observed, [self.count, self.cross, self.masked_sum, self.masked_square]
+        return [each.ravel() for each in (sums if o is None else [*sums, o.above, o.total, o.square])]
 
     def positive_moments(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Per column, over values above the floor: total weight, mean, variance (0 where there are none)."""
@@ -228,10 +242,8 @@ class PairMoments:
         """What ``observed`` would hold if it had been kept while no value was missing."""
         if self.observed is not None:
             return self.observed
-        shape = (self.n_features, self.n_features)
-        columns = (self.count.diagonal(), self.masked_sum.diagonal(), self.masked_square.diagonal())
-        above, total, square = (np.broadcast_to(c[:, None], shape).copy() for c in columns)
-        return ObservedMoments(np.full(shape, self.weight), np.full(shape, self.squared_weight), above, total, square)
+        sums = self.count, self.masked_sum, self.masked_square
+        return ObservedMoments(*as_if_observed(np, self.weight, self.squared_weight, *sums))
 
 
 def _columns_of(part: P, at: NDArray[np.int64]) -> P:

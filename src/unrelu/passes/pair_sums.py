@@ -130,15 +130,22 @@ class PairSums:
             self.screening = self.screening.merge(screening)
             if any_missing and self.observed is None:
                 self.observed = self._as_if_observed()
-        stack, words = self._room(len(tile.values))
+        # Scratch for t, t^2 and 1{above}, and for words of bits. Rows up to a whole number of sums are 0.
+        n = len(tile.values)
+        height = n if self._kind == np.float64 or n < _SHORT_ROWS else -(-n // _SHORT_ROWS) * _SHORT_ROWS
+        if self._scratch is None or self._scratch[0].shape[1] < height:
+            d = len(self._origin)
+            self._scratch = np.empty((3, height, d), self._kind), np.empty(((height + 63) // 64, d), np.uint64)
+        stack, words = self._scratch[0][:, :height], self._scratch[1][: (n + 63) // 64]
+        stack[:, n:] = 0.0
         powers, above = stack[:2], stack[2]
         centre_block(tile.values, frame.short_floor, self._origin, frame.most, powers, above)
         if weights is None:
             _add_counts(above, words, self.count)
             self._add(powers[:1], powers[0], self.cross, symmetric=True)
             self._add(powers, above, self.powers)
-            self.weight += len(tile.values)
-            self.squared_weight += len(tile.values)
+            self.weight += n
+            self.squared_weight += n
         else:
             weighted = weights[:, None] * above
             self._add(stack[2:], weighted, self.count, symmetric=True)
@@ -178,16 +185,6 @@ class PairSums:
         count, square = self.count[0].diagonal(), self.powers[1].diagonal()
         return bool(np.all((count == 0.0) | (square >= _LEAST_SQUARE * count) & (square <= _LARGEST_SQUARE * count)))
 
-    def _room(self, n: int) -> tuple[Floats, NDArray[np.uint64]]:
-        """Scratch for t, t^2 and 1{above}, and for words of bits. Rows up to a whole number of sums are 0."""
-        height = n if self._kind == np.float64 or n < _SHORT_ROWS else -(-n // _SHORT_ROWS) * _SHORT_ROWS
-        if self._scratch is None or self._scratch[0].shape[1] < height:
-            d = len(self._origin)
-            self._scratch = np.empty((3, height, d), self._kind), np.empty(((height + 63) // 64, d), np.uint64)
-        stack, words = self._scratch
-        stack[:, n:height] = 0.0
-        return stack[:, :height], words[: (n + 63) // 64]
-
     def _add(self, left: Floats, right: Floats, into: FloatArray, symmetric: bool = False) -> None:
         """into[k] += left[k]'right, at least on and above the diagonal where the result is ``symmetric``."""
         (n, d), k = right.shape, len(left)
@@ -224,11 +221,9 @@ class PairSums:
         self._add(stack, weighted, sums)
 
     def _as_if_observed(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """What ``observed`` would hold if it had been kept while no value was missing."""
-        square = self.count.shape
-        columns = np.stack([s.diagonal() for s in (*self.powers, self.count[0])])
-        sums = np.broadcast_to(columns[:, :, None], (3, *square[1:])).copy()
-        return np.full(square, self.weight), np.full(square, self.squared_weight), sums
+        sums = self.count[0], *self.powers
+        both, squared_weight, above, total, square = as_if_observed(np, self.weight, self.squared_weight, *sums)
+        return both[None], squared_weight[None], np.stack([total, square, above])
 
 
 class SparseSums(PairSums):
@@ -335,6 +330,14 @@ class CellSums(PairSums):
         for matrix, column in on_diagonal:
             matrix[at, at] = column
         return self
+
+
+def as_if_observed(xp: Any, weight: float, squared_weight: float, count: Any, total: Any, square: Any) -> list[Any]:
+    """What would be kept against O = 1{observed} if it had been kept while no value was missing, of arrays of NumPy or
+    of a device: O'O, its squared weights and (P, T, T*T)'O, from N, A and Q."""
+    ones = xp.ones_like(count)
+    own = (xp.linalg.diagonal(each)[:, None] * ones for each in (count, total, square))
+    return [weight * ones, squared_weight * ones, *own]
 
 
 def dense_rows(block: SparseBlock, rows: slice) -> Block:

@@ -60,17 +60,14 @@ def as_stored(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArr
 
 def seen_above(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
     """Values above this are above the level: a level, or a value, computed in another way may be off by rounding."""
-    return as_stored(levels, values) + _roundings(levels, values)
+    stored = np.where(np.isfinite(levels), levels, 0.0).astype(values.dtype)
+    last_digits = _ROUNDINGS * np.abs(np.spacing(stored)).astype(np.float64)
+    return as_stored(levels, values) + np.maximum(last_digits, _NOISE * np.abs(stored))
 
 
 def least_allowed(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
     """Values below this are below the level, for the same reason."""
-    return as_stored(levels, values) - _roundings(levels, values)
-
-
-def _roundings(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
-    stored = np.where(np.isfinite(levels), levels, 0.0).astype(values.dtype)
-    return np.maximum(_ROUNDINGS * np.abs(np.spacing(stored)).astype(np.float64), _NOISE * np.abs(stored))
+    return -seen_above(-levels, values)
 
 
 def marks_of(values: NDArray[np.floating[Any]], beyond: Marks | None, floor: FloatArray) -> tuple[FloatArray, Marks]:
@@ -127,7 +124,7 @@ class Screening:
             )
         if not self.below_count.any():
             return
-        mirrored = np.array(assumptions.mirrored or (False,) * len(self.below_count))
+        mirrored = assumptions.sign < 0.0
         self._check_limit(np.where(mirrored, 0, self.below_count), assumptions, feature_names, -1.0)
         self._check_limit(np.where(mirrored, self.below_count, 0), assumptions, feature_names, 1.0)
 
@@ -165,6 +162,12 @@ def reachable(values: NDArray[Any]) -> NDArray[Any]:
     return np.where(np.isinf(values), values, np.clip(values, -LARGEST, LARGEST))
 
 
+def screening_of(block: Block, lowest: Sequence[float]) -> Screening:
+    """A question: which cells of a block are infinite, too large, or below ``lowest``."""
+    levels = np.array(lowest)
+    return reduce(Screening.merge, (survey(tile, least_allowed(levels, tile.values))[0] for tile in tiles(block)))
+
+
 def survey(tile: Block, lowest: FloatArray) -> tuple[Screening, bool]:
     """What is out of place in a tile, and whether a value is missing: a look at every cell once."""
     d = tile.values.shape[1]
@@ -186,18 +189,6 @@ def _amount_and_places(counts: Counts, first_row: Counts, names: Sequence[str] |
 
 def _earlier(first: Counts, second: Counts) -> Counts:
     return np.where((first < 0) | (second < 0), np.maximum(first, second), np.minimum(first, second))
-
-
-@dataclass(frozen=True)
-class ScreeningQuestion:
-    """Ask which cells are infinite, too large, or below ``lowest``."""
-
-    lowest: tuple[float, ...]
-
-    def __call__(self, block: Block) -> Screening:
-        lowest = np.array(self.lowest)
-        found = (survey(tile, least_allowed(lowest, tile.values))[0] for tile in tiles(block))
-        return reduce(Screening.merge, found)
 
 
 # --- a random sample of the rows ------------------------------------------------------------------
@@ -285,7 +276,7 @@ class SubsampleQuestion:
             n_present=len(present),
             above=above,
             observed=observed,
-            screening=ScreeningQuestion(self.lowest)(block),
+            screening=screening_of(block, self.lowest),
         )
 
 

@@ -25,11 +25,10 @@ from scipy.linalg import eigvalsh
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray, Marks, Samples, Watch, unwatched
-from unrelu.errors import ImpossibleRowsWarning, SingularCovarianceWarning
 from unrelu.kernels.factor_density import factor_log_densities
 from unrelu.kernels.hidden_cells import cell_residuals, hidden_rows
 from unrelu.passes.engine import available_cores, engine_for, map_in_threads
-from unrelu.passes.tiles import Screening, ScreeningQuestion, marks_of, reachable, seen_above, without_absent
+from unrelu.passes.tiles import Screening, marks_of, reachable, screening_of, seen_above, without_absent
 from unrelu.posterior.cells import Cells, Model, Values
 from unrelu.validation import label_columns, row_labels, warn
 
@@ -89,6 +88,11 @@ class Density:
         return precision, 2.0 * float(np.log(np.diagonal(root)).sum())
 
     @property
+    def precision(self) -> FloatArray:
+        """Q as the kernels are compiled for: writeable, also where the model lies in a file."""
+        return np.require(self.inverse[0], requirements=_KIND)
+
+    @property
     def is_singular(self) -> bool:
         """Whether columns determine each other up to rounding; the determinant says quickly that they do not."""
         at = np.flatnonzero(self.varying)
@@ -103,7 +107,7 @@ class Density:
                 "The model's covariance has no inverse: rows are scored as if every column had noise of its own, of"
                 f" {RIDGE**0.5:g} of its standard deviation, and whatever strays further from the others is flagged."
                 " A fit to rows brings an inverse with it; a model made by hand may be given more noise.",
-                SingularCovarianceWarning,
+                "singular",
             )
 
     @cached_property
@@ -139,7 +143,7 @@ class Density:
                 factor_log_densities(*given, loadings, noise, converged, out[rows])
             else:
                 no_moments = np.empty((4, 0, given[0].shape[1]))
-                hidden_rows(*given, self.inverse[0], converged, out[rows], no_moments, _NO_SPREAD)
+                hidden_rows(*given, self.precision, converged, out[rows], no_moments, _NO_SPREAD)
                 out[rows] -= 0.5 * self.inverse[1]
             out[rows] -= np.where((marks == 0) & ~np.isnan(x), self.log_scale, 0.0).sum(axis=1)
             if not self.varying.all():
@@ -165,7 +169,7 @@ class Density:
         def fill(rows: slice) -> None:
             given = self.part(values[rows], beyond[rows])
             found = np.empty((4, *given[0].shape))
-            hidden_rows(*given, self.inverse[0], True, np.empty(len(given[0])), found, _NO_SPREAD)
+            hidden_rows(*given, self.precision, True, np.empty(len(given[0])), found, _NO_SPREAD)
             found[1::2] = np.sqrt(found[1::2])
             found *= self.scale[at]
             found[0::2] += self.bias[at]
@@ -178,7 +182,7 @@ class Density:
         """Posterior mean (d) and covariance (d x d) of the cells of one row (1 x d)."""
         at, d = self.varying, int(self.varying.sum())
         moments, spread = np.empty((4, 1, d)), np.zeros((d, d))
-        hidden_rows(*self.part(values, beyond), self.inverse[0], True, np.empty(1), moments, spread)
+        hidden_rows(*self.part(values, beyond), self.precision, True, np.empty(1), moments, spread)
         mean, covariance = self.bias.copy(), np.zeros((len(at), len(at)))
         mean[at] += self.scale[at] * moments[0, 0]
         covariance[np.ix_(at, at)] = spread * np.outer(self.scale[at], self.scale[at])
@@ -190,32 +194,30 @@ class Density:
         """Per cell: distance from what the row's other cells predict, in standard deviations.
 
         For a floored cell the distance of the floor, so -5 says that so low a value was as unlikely as 5 standard
-        deviations, and a positive number that it was to be expected. NaN where missing or in a constant column. By the
-        cheap mode: every cell asks for a sweep over the others.
+        deviations, and a positive number that it was to be expected. NaN where missing or in a constant column.
         """
         out = np.full(values.shape, np.nan)
 
         def fill(rows: slice) -> None:
             given = self.part(*self._marked(values[rows], None))
             found = np.empty(given[0].shape)
-            cell_residuals(*given, self.inverse[0], found)
+            cell_residuals(*given, self.precision, found)
             out[rows, self.varying] = found
 
         map_in_threads(fill, row_shares(len(values)))
         return out
 
-    def strange(self, values: Values, residuals: FloatArray) -> FloatArray:
-        """Residuals of cells as far as they are strange, in place.
-
-        A floored cell that was to be expected there counts 0, a cell off its column's constant counts infinitely.
-        """
-        x, marks = self._marked(values, None)
+    def strangeness(self, values: Values) -> FloatArray:
+        """Residuals as far as cells are strange: 0 for a floored one that was due, infinite off a constant."""
+        (x, marks), residuals = self._marked(values, None), self.cell_residuals(values)
         residuals[(marks != 0) & (residuals > 0.0)] = 0.0
-        if not self.varying.all():
-            at = np.flatnonzero(~self.varying)
-            gap = x[:, at] - self.bias[at]
-            residuals[:, at] = np.where(self._off_constants(x, marks), np.copysign(np.inf, gap), residuals[:, at])
-        return residuals
+        return np.where(self.off_constants(values), np.copysign(np.inf, x - self.bias), residuals)
+
+    def off_constants(self, values: Values) -> BoolArray:
+        """The cells that differ from their column's constant."""
+        off = np.zeros(values.shape, dtype=np.bool_)
+        off[:, ~self.varying] = self._off_constants(*self._marked(values, None))
+        return off
 
     # --- in parts -----------------------------------------------------------------------------------------------------
 
@@ -224,8 +226,7 @@ class Density:
         at = self.varying
         if not at.all():
             values, beyond = values[:, at], beyond[:, at]
-        kind: Any = ("C", "W")
-        x, marks = np.require(values, np.float64, kind), np.require(beyond, np.int8, kind)
+        x, marks = np.require(values, np.float64, _KIND), np.require(beyond, np.int8, _KIND)
         return x, marks, self.bias[at], self.scale[at]
 
     def _marked(self, values: Values, beyond: Marks | None) -> tuple[FloatArray, Marks]:
@@ -243,6 +244,7 @@ class Density:
 
 
 _NO_SPREAD = np.empty((0, 0))
+_KIND: Any = ("C", "W")  # of arrays, that kernels are compiled for
 
 
 def row_shares(n: int) -> list[slice]:
@@ -299,10 +301,10 @@ class ScoreQuestion:
     laws: tuple[Model, ...] = ()
 
     def __call__(self, block: Block) -> ScoredRows:
-        screening = ScreeningQuestion(self.lowest)(block)
+        screening = screening_of(block, self.lowest)
         if screening.large_count.any():
             block = replace(block, values=reachable(block.values))
-            screening = ScreeningQuestion(self.lowest)(block)
+            screening = screening_of(block, self.lowest)
         unusable = screening.below_count.any() or screening.large_count.any()
         if unusable:
             return ScoredRows(((block.first_row, np.full(len(block.values), np.nan)),), screening)
@@ -356,7 +358,7 @@ def name_gross(parts: Sequence[Gross], names: Sequence[str] | None) -> None:
             f" {NO_CHANCE:,.0f} standard deviations away in {label_columns(columns, names)}. Log densities and"
             f" what is filled in there are finite, and mean little. Is it the unit, or a slip? Correct such values, or"
             f" mark them as missing with NaN.",
-            ImpossibleRowsWarning,
+            "impossible-rows",
             rows=rows,
         )
 

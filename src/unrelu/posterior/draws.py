@@ -21,7 +21,7 @@ from numbers import Integral
 import numpy as np
 
 from unrelu.contracts import FloatArray
-from unrelu.errors import DependentDrawsWarning, InvalidParameterError
+from unrelu.errors import InvalidParameterError
 from unrelu.kernels.hidden_draws import draw_rows
 from unrelu.passes.engine import map_in_threads
 from unrelu.posterior.cells import EVERYTHING, Cells, Filling, Model
@@ -81,7 +81,7 @@ def drawn_parts(
         warn(
             f"{walked:,} of {number * first:,} draws of rows come from a walk, as rows hide too many cells that pull in"
             " different directions for independent ones: draws of one row may resemble each other a little.",
-            DependentDrawsWarning,
+            "dependent-draws",
         )
 
 
@@ -105,7 +105,7 @@ def _draw(
         part, into = cells.of_rows(rows), out[:, rows]
         x, beyond, bias, scale = density.part(part.latent, part.beyond)
         found = np.empty((len(x), len(out), x.shape[1]))
-        given = (bias, scale, density.inverse[0], rounding)
+        given = (bias, scale, density.precision, rounding)
         walked: int = draw_rows(x, beyond, *given, seed, first + rows.start, found)
         for j, at, cut in filling.groups(model, part):
             f = None if model.shapes is None else finite(model.shapes[j].from_latent)

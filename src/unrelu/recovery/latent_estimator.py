@@ -15,16 +15,14 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray
-from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, InvalidParameterError
-from unrelu.estimators.base import FloorEstimator, Table
-from unrelu.estimators.prepare import checked_tolerance
+from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.estimators import Columns, FloorEstimator, Table, checked_tolerance
 from unrelu.limits import floor_per_column
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.rows import Rows, all_values, as_rows
+from unrelu.passes import all_values
 from unrelu.recovery.latent_methods import LatentMethod, LatentResult, Prior, latent_method, names_of
 from unrelu.recovery.latent_rows import LatentReport, LatentRows, recover_rows
 from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
-from unrelu.tables.prepared import Columns
 from unrelu.validation import generator, row_labels, warn
 
 
@@ -262,7 +260,8 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
             return self._fitted().recover_rows(V, skip_bad_rows)
         method = latent_method(self.method, self.prior)
         weights, bias, floor = self.weights_, self.bias_, self._columns.floor
-        named = isinstance(as_rows(V), Rows) or (self._names() is not None and hasattr(V, "columns"))
+        read_in_blocks = hasattr(V, "blocks") and hasattr(V, "n_features")
+        named = read_in_blocks or (self._names() is not None and hasattr(V, "columns"))
         table = _numbers("V", all_values(self._whole(V, reset=False, smallest=1)) if named else V)
         if table.ndim != 2 or table.shape[1] != len(bias) or len(table) == 0:
             raise InvalidDataError(
@@ -277,7 +276,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
             warn(
                 f"Two latent vectors explain {which} about equally well: the better one is used, the other is its"
                 " rival.",
-                AmbiguousOptimumWarning,
+                "ambiguous-optimum",
                 rows=numbers,
             )
         return replace(rows, clean=rows.clean + floor)

@@ -4,7 +4,7 @@ Robust recovery of c from v = ReLU(A c + b) + e + w, e sparse, w small (Mazumdar
 scale first. Where the layer is off, v is noise, so negative entries are noise or outliers; a half-normal part and an
 even one are told apart by EM. Without negative entries (noise before the rectifier, a model that fits only roughly) a
 ladder of scales is searched, and the likelihood of the residuals chooses. Then a search for the lowest optimum of
-Tukey's loss of v - ReLU(A c + b) (:mod:`unrelu.kernels.latent_search`), at a scale somewhat below: a narrow loss tells
+Tukey's loss of v - ReLU(A c + b) (:mod:`unrelu.recovery.latent_search`), at a scale somewhat below: a narrow loss tells
 two candidate vectors apart, a wide one averages them. Then the scale again from all residuals, descent at it, and least
 squares on the entries that are on and agree: as accurate as if somebody had pointed out the outliers.
 
@@ -34,7 +34,7 @@ from scipy.special import ndtr
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.kernels.latent_search import descend, half_normal_scale, penalized_minimum, residual_sizes, search
+from unrelu.recovery.latent_search import descend, half_normal_scale, penalized_minimum, residual_sizes, search
 from unrelu.validation import check_choice, check_positive
 
 _NARROW = 0.65

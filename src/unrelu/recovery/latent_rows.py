@@ -10,7 +10,7 @@ import numpy as np
 from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.notebook import Shown
-from unrelu.passes.engine import available_cores, map_in_threads, one_blas_thread
+from unrelu.passes import available_cores, map_in_threads, one_blas_thread
 from unrelu.recovery.latent_methods import LatentMethod, LatentResult, names_of
 from unrelu.validation import row_label
 

@@ -17,9 +17,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.estimators.base import FloorEstimator, Table
-from unrelu.estimators.prepare import read
-from unrelu.passes.tiles import as_stored
+from unrelu.estimators import FloorEstimator, Table, read
+from unrelu.passes import as_stored
 from unrelu.recovery.matrix.descent import MatrixMethod, matrix_method
 from unrelu.recovery.matrix.factors import GAUGES, Cells, check_stored
 from unrelu.recovery.matrix.matrix import MatrixFit, lifted_cells, recover_matrix, warn_of
@@ -123,7 +122,6 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         "components_stderr_", "bias_stderr_", "latent_stderr_",
     )  # fmt: skip
     _takes_sparse = True
-    _has_standard_scores = True
     _fit: MatrixFit | None = None
     _lifted: NDArray[np.int64]  # cells at the floor whose T is above, by row x columns + column
 
@@ -203,7 +201,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         if isinstance(X, SparseSamples):
             read(X, self, None if reset else self._columns)
             return self._sparse_cells(check_array(X.matrix, ensure_min_samples=smallest, **options), reset)
-        values = self._floats(X, reset=reset, smallest=smallest)
+        values = self._floats(X, reset=reset, smallest=smallest, standard=True)  # else results depend on units
         assumptions = self._assumptions()
         heights = values.astype(np.float64) - as_stored(np.array(assumptions.floor), values)
         heights[heights <= assumptions.floor_tolerance] = 0.0

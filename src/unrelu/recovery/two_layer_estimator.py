@@ -16,12 +16,11 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray, Step, Watch, unwatched
-from unrelu.errors import DoubtfulUnitsWarning, InvalidDataError, InvalidParameterError
-from unrelu.estimators.base import FloorEstimator, Table
-from unrelu.estimators.prepare import check_cell_limits, learn_columns, read, screened_floats
+from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.estimators import Columns, FloorEstimator, Table, check_cell_limits, learn_columns, read, screened_floats
 from unrelu.limits import refuse_none
 from unrelu.methods import Method, method_named
-from unrelu.passes.rows import all_values
+from unrelu.passes import all_values
 from unrelu.recovery.layers.decoding import ROUNDING, FoundLayer, decode_separably, find_subspace, rank_of
 from unrelu.recovery.layers.facets import Clock
 from unrelu.recovery.layers.inputs import standard_layer
@@ -39,7 +38,6 @@ from unrelu.recovery.layers.units import (
     warn_of_inputs,
     why_missing,
 )
-from unrelu.tables.prepared import Columns
 from unrelu.validation import RandomState, check_choice, check_positive, label_columns, seed_from, warn
 
 _NAMES = ("facets", "separable")
@@ -64,7 +62,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         Number q of inputs z, where it is below the number of units, as in generators: units and inputs are then found
         together, exactly ("facets" only), and ``transform`` gives the inputs. None: the inputs are not looked for.
     max_seconds : float or None, default=None
-        Time for the search. Units found until then are kept, with :class:`unrelu.errors.UnfinishedWarning`.
+        Time for the search. Units found until then are kept, with a warning of the kind "unfinished".
     output_bias : bool, default=False
         Whether there is an a to be found too ("facets" only). Rectified outputs always have one.
     floor : None, float or one per column, default=None
@@ -379,7 +377,7 @@ def _judge(found: FoundLayer, n_inputs: int | str | None) -> None:
         warn(
             f"There are fewer inputs than {report.n_hidden} hidden units. Planes can then hold many rows by"
             f" coincidence, and {report.n_rows:,} rows may be too few to tell: perhaps these are not the units.",
-            DoubtfulUnitsWarning,
+            "doubtful-units",
         )
 
 
@@ -404,7 +402,7 @@ def peel(
     number, or "auto". The network is then recovered down to its inputs, h = ReLU(A z + b) with z ~ N(0, I): ``inner``,
     ``inputs``, and :meth:`Peeled.transform <unrelu.Peeled.transform>`. With None, or as many inputs as units, units are
     found from the facets of the rows alone. After ``max_seconds``, or an interrupt of the search for units, what was
-    found so far, if anything, is returned with :class:`unrelu.errors.UnfinishedWarning`.
+    found so far, if anything, is returned with a warning of the kind "unfinished".
 
     ``widths=[p, p0]`` with p0 < p and ``n_inputs`` are three layers, x <- h <- g <- z, where g has p0 units. They are
     found from exact outputs in double precision, if most units are often on and often off; ``max_seconds`` is 60 unless

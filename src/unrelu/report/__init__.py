@@ -1,6 +1,6 @@
 """Results as people read them: facts for JSON, lines and tables for people, pictures; nothing here prints.
 
-tables.py      numbers with errors, doubts in words, rows with their ids in files
+tables.py      facts(result) and rows(result) of any result; numbers with errors, doubts in words, tables in files
 pictures.py    style, files, images of tables and weights
 model.py       a learned model, and what is in any file of ours; check.py: a check of it; both their pictures
 imputation.py  a completed table, a column predicted; outliers.py: strange rows and cells, the table without them

@@ -1,11 +1,12 @@
-"""A model beside its table: the check of the fit in numbers and tables; pictures of the model and of its check."""
+"""A model beside its table: what was learned and the check of it, in numbers and tables; pictures of both."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,24 +20,26 @@ from unrelu.checks.fit_check import FitCheck
 from unrelu.contracts import Block, FloatArray, RowParameters, Samples
 from unrelu.estimators import RectifiedGaussianLearner
 from unrelu.model import RectifiedGaussian
-from unrelu.notebook import Table
 from unrelu.passes.columns import ColumnShapes
 from unrelu.passes.engine import engine_for
 from unrelu.passes.tiles import SubsampleQuestion, seen_above
+from unrelu.report.model import likelihood_words, model_tables
 from unrelu.report.pictures import (
-    BOTH_SIGNS,
     HIDDEN,
     INK,
     LEARNED,
     NAIVE,
     Numbers,
     diagonal,
+    draw_signed,
+    name_columns,
     new_figure,
     panels_of,
+    parts_of,
     short_name,
     tidy,
 )
-from unrelu.report.tables import labels, shape_words
+from unrelu.report.tables import Facts, Rows, doubt_table, facts, labels, rows, shape_words, table_of, trust_line
 from unrelu.tables.prepared import Columns, prepared
 from unrelu.validation import counted, listed
 
@@ -55,13 +58,58 @@ _MOST = 10  # columns and pairs in a table for people
 _MOST_PAIRS = 100  # in JSON
 _MOST_DRAWN, _MOST_COLOURED = 6, 4  # columns and pairs in the picture
 _COLOURS = (NAIVE, "#009E73", "#CC79A7", "#E69F00")
+_LATER = "Log-likelihood, AIC and BIC take a pass of their own: unrelu info {} --table TABLE."
 _LEGEND = (
     "Off by: the largest difference of the shares of rows below a value. High: above the model's median of what is seen"
     " of the column; higher: above its 80 % quantile. Adjusted: p-values that allow for the number of columns or pairs."
 )
 
 
-def check_columns(check: FitCheck) -> dict[str, Any]:
+@facts.register
+def _(learner: RectifiedGaussianLearner, likelihood: Facts | None) -> Facts:
+    errors = learner.bias_stderr_, learner.row_norms_stderr_, learner.correlation_stderr_
+    law = facts(learner.distribution_, learner.report_.share_floored_by_column, *errors)
+    return {"report": asdict(learner.report_), **law, "likelihood": likelihood}
+
+
+@rows.register
+def _(
+    learner: RectifiedGaussianLearner, took: str, words: Callable[[str], str], likelihood: Facts | None, file: Path
+) -> Rows:
+    """``words`` turns parameters into options; ``file`` is that of the model."""
+    report: Any = learner.report_
+    told, names = facts(learner, likelihood), labels(learner.distribution_)
+    missing = f", {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
+    because = f", as {report.chosen_because}" if report.chosen_because else ""
+    shown: Rows = [
+        trust_line(report.doubts),
+        f"Learned {counted(report.n_features, 'column')} from {report.n_rows:,} rows in {took}"
+        f" ({report.share_floored:.1%} of the values at the floor{missing}) by {report.method}{because}.",
+    ]
+    # What a robust fit did with the rows, or cells.
+    down = getattr(report, "share_downweighted", 0.0)
+    if hasattr(report, "share_bad"):
+        by_column = zip(report.share_bad_by_column, names, strict=True)
+        most = [f"{name} {share:.1%}" for share, name in sorted(by_column, key=lambda each: -each[0]) if share > 0.0]
+        worst = f", most of them in {', '.join(most[:5])}" if most else ""
+        outliers = f"; {down:.1%} of the rows" if down else ""
+        shown.append(f"Bad cells: {report.share_bad:.2%} of the cells{worst}{outliers} count less than half.")
+    elif hasattr(report, "groups"):
+        others = [f"{group.share:.1%} {group.kind}" for group in report.groups[1:] if group.share >= 0.001]
+        found = f"; other groups of rows: {', '.join(others)}" if others else ""
+        shown.append(f"Outliers: {down:.1%} of the rows count less than half{found}.")
+    if report.doubts:
+        shown.append(doubt_table(report.doubts, names, words))
+    if report.stderr_degrees is not None:
+        shown.append(f"Standard errors: by a {report.stderr} over {report.stderr_degrees + 1} groups of rows.")
+    shown += model_tables(told)
+    return [*shown, f"Log-likelihood: {likelihood_words(likelihood)}." if likelihood else _LATER.format(file)]
+
+
+# --- the check ------------------------------------------------------------------------------------
+
+
+def check_columns(check: FitCheck) -> Facts:
     """One line per column, for a table."""
     return {
         "column": list(check.names),
@@ -75,8 +123,9 @@ def check_columns(check: FitCheck) -> dict[str, Any]:
     }
 
 
-def check_facts(check: FitCheck) -> dict[str, Any]:
-    """All of it, for JSON; of the pairs those that fit worst."""
+@facts.register
+def _(check: FitCheck) -> Facts:
+    """Of the pairs those that fit worst."""
     why, told = dict(check.left_out), check_columns(check)
     names, shapes = told.pop("column"), told.pop("shape")
     alone = ("fits", "verdict", "level", "p_value", "columns_p_value", "pairs_p_value")
@@ -103,39 +152,32 @@ def check_facts(check: FitCheck) -> dict[str, Any]:
     }
 
 
-def check_shown(check: FitCheck, seconds: float, words: Callable[[str], str]) -> list[str | Table]:
-    """All of it, for the terminal; ``words`` turns parameters into options."""
+@rows.register
+def _(check: FitCheck, took: str, words: Callable[[str], str]) -> Rows:
+    """``words`` turns parameters into options."""
+    told = facts(check)
     whole = "" if check.n_looked_at + check.n_outlier_rows == check.n_rows else f" of {check.n_rows:,}"
     taken = "" if check.refitted else " The model is taken as given: nothing was fitted."
     outliers = f" {counted(check.n_outlier_rows, 'outlier row')} left out." if check.n_outlier_rows else ""
     free = [name for name, shape in zip(check.names, check.shapes, strict=True) if shape == "free"]
-    shown: list[str | Table] = [
+    shown: Rows = [
         f"Checked {check.n_looked_at:,}{whole} rows of {counted(len(check.names), 'column')} against"
-        f" {counted(check.n_simulations, 'simulated table')} in {seconds:.2f} s.{taken}{outliers}",
+        f" {counted(check.n_simulations, 'simulated table')} in {took}.{taken}{outliers}",
         words(check.verdict),
     ]
     if free:
         shown.append(f"Free shapes fit their columns always: {listed(free, 8)}.")
     if check.left_out:
         shown.append(f"Left out: {listed(f'{check.names[j]} ({why})' for j, why in check.left_out)}.")
-    lines = []
-    for j in check.worst_columns(_MOST):
-        shares = (check.share_at_limit[j], check.expected_share_at_limit[j], check.column_distance[j])
-        p_values = (check.column_p_value[j], check.column_adjusted[j])
-        numbers = [*(f"{share:.1%}" for share in shares), *(f"{p:.3g}" for p in p_values)]
-        lines.append((check.names[j], check.shapes[j], *numbers))
-    if lines:
-        heads = ("worst columns", "shape", ">at limit", ">expected", ">off by", ">p-value", ">adjusted")
-        shown += [_LEGEND, Table(heads, lines)]
-    pairs = []
-    for i, j in check.worst_pairs(_MOST):
-        seen, expected = (each[:, 1, 1, i, j] for each in (check.observed, check.expected))
-        counts = [text for k in (0, 1) for text in (f"{seen[k]:,.0f}", f"{expected[k]:,.1f}")]
-        p_values = (check.pair_p_value[i, j], check.pair_adjusted[i, j])
-        pairs.append((f"{check.names[i]} – {check.names[j]}", *counts, *(f"{p:.3g}" for p in p_values)))
-    if pairs:
-        heads = ("worst pairs", ">both high", ">expected", ">higher", ">expected", ">p-value", ">adjusted")
-        shown.append(Table(heads, pairs))
+    p_values = (">p-value", "{p_value:.3g}"), (">adjusted", "{adjusted_p_value:.3g}")
+    if worst := [told["columns"][j] for j in check.worst_columns(_MOST)]:
+        limits = (">at limit", "{share_at_limit:.1%}"), (">expected", "{expected_share_at_limit:.1%}")
+        off = (">off by", "{largest_difference:.1%}")
+        shown += [_LEGEND, table_of(worst, ("worst columns", "{name}"), ("shape", "{shape}"), *limits, off, *p_values)]
+    if pairs := told["worst_pairs"][:_MOST]:
+        high = (">both high", "{observed[0][1][1]:,.0f}"), (">expected", "{expected[0][1][1]:,.1f}")
+        higher = (">higher", "{observed[1][1][1]:,.0f}"), (">expected", "{expected[1][1][1]:,.1f}")
+        shown.append(table_of(pairs, ("worst pairs", "{first} – {second}"), *high, *higher, *p_values))
     return shown
 
 
@@ -231,9 +273,8 @@ def model_picture(
     d = model.n_features
     height = float(np.clip(1.4 + 0.115 * min(d, _MOST_NAMES), 6.4, 8.3))
     widths = [height + 0.6] * (d > 1 or not panels) + [max(3.5 * wide, 4.5)] * (panels > 0)
-    figure = new_figure((sum(widths), height))
-    figure.suptitle(f"Learned model of {counted(d, 'column')}", fontsize=14, color=INK)
-    parts = cast("list[SubFigure]", figure.subfigures(1, len(widths), width_ratios=widths, squeeze=False)[0].tolist())
+    figure = new_figure((sum(widths), height), f"Learned model of {counted(d, 'column')}")
+    parts = parts_of(figure, widths=widths)
     if d > 1 or not panels:
         _draw_correlations(parts[0], parts[0].subplots(), model)
     if not panels:
@@ -265,18 +306,16 @@ def column_order(correlation: FloatArray, most_ordered: int = _MOST_ORDERED) -> 
 def _draw_correlations(figure: Figure | SubFigure, axes: Axes, model: RectifiedGaussian) -> None:
     order = column_order(model.correlation)
     shown = model.correlation[np.ix_(order, order)]
-    image = axes.imshow(shown, cmap=BOTH_SIGNS, vmin=-1.0, vmax=1.0, interpolation="nearest")
-    d, names = len(order), [short_name(labels(model)[j]) for j in order]
-    tidy(axes, "Latent correlations" + (", columns ordered by clustering" if d > 2 else ""), "", "")
-    axes.spines[["left", "bottom"]].set_visible(False)
+    image = draw_signed(axes, shown, 1.0)
+    d, names = len(order), [labels(model)[j] for j in order]
+    tidy(axes, "Latent correlations" + (", columns ordered by clustering" if d > 2 else ""), "", "", frame=False)
     axes.tick_params(length=0)
     axes.set_xticks([])
     axes.set_yticks([])
     if d <= _MOST_NAMES:
         size = 8.0 if d <= _MOST_LARGE_NAMES else 6.0
-        flat = d * max(map(len, names)) <= 50
-        axes.set_xticks(range(d), names, rotation=0 if flat else 90, fontsize=size)
-        axes.set_yticks(range(d), names, fontsize=size)
+        name_columns(axes, names, _MOST_NAMES, 16, 50, size)
+        axes.set_yticks(range(d), [short_name(name) for name in names], fontsize=size)
     if d <= _MOST_NUMBERS:
         for (i, j), r in np.ndenumerate(shown):
             colour = "white" if abs(r) > 0.6 else INK
@@ -334,10 +373,10 @@ def check_picture(check: FitCheck) -> Figure:
     columns, pairs = check.worst_columns(_MOST_DRAWN), check.worst_pairs(1)
     panels = len(columns) + 2 * bool(pairs)
     wide = min(max(panels, 1), 4)
-    rows = max(-(-panels // wide), 1)
-    figure = new_figure((4.1 * wide, 4.0 * rows + 0.8))
-    figure.suptitle(textwrap.fill(check.verdict.replace("$", r"\$"), 38 * wide), fontsize=11, color=INK)
-    axes = panels_of(figure, rows, wide, panels)
+    high = max(-(-panels // wide), 1)
+    verdict = textwrap.fill(check.verdict.replace("$", r"\$"), 38 * wide)
+    figure = new_figure((4.1 * wide, 4.0 * high + 0.8), verdict, 11.0)
+    axes = panels_of(figure, high, wide, panels)
     for j in columns:
         note = f"{check.shapes[j]}; p = {check.column_p_value[j]:.3g}, adjusted {check.column_adjusted[j]:.3g}"
         points = check.quantiles[:, :, j]

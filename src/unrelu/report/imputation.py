@@ -13,13 +13,12 @@ from scipy.special import ndtr
 from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.estimators import FloorImputer
 from unrelu.model import RectifiedGaussian
-from unrelu.notebook import Table
 from unrelu.posterior.cells import Cells, SampledCells
 from unrelu.posterior.density import naming_gross
 from unrelu.posterior.draws import drawn, drawn_parts
 from unrelu.posterior.marginals import Prediction, imputed, predicted
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, new_figure, panels_of, short_name, tidy
-from unrelu.report.tables import check_names, labels, level_name, write_rows
+from unrelu.report.tables import Facts, Rows, check_names, labels, level_name, table_of, write_rows
 from unrelu.shapes import Normal
 from unrelu.tables.write import write_columns
 from unrelu.validation import counted, listed
@@ -167,8 +166,8 @@ class Completion:
 
     # --- what is told -----------------------------------------------------------------------------
 
-    def facts(self) -> dict[str, Any]:
-        """All of it, for JSON. ``mean_at_limits`` has the limit in place of what it hides, missing cells left out;
+    def facts(self) -> Facts:
+        """``mean_at_limits`` has the limit in place of what it hides, missing cells left out;
         ``mean_of_model`` is that of any row, of the law whose values are filled in, in cells at a limit if these are.
         ``missing_as_seen``: missing cells get what the table would show, no value before the floor."""
         seen, floored, ceiled, missing, filled = self._counts
@@ -203,17 +202,17 @@ class Completion:
             ],
         }
 
-    def shown(self, by: str) -> list[str | Table]:
-        """All of it, for the terminal; ``by``: who and how long."""
-        facts = self.facts()
-        kinds = [facts["cells_floored"], facts["cells_at_ceiling"], facts["cells_missing"]]
+    def rows(self, by: str) -> Rows:
+        """``by``: who filled them in, and how long it took."""
+        told = self.facts()
+        kinds = [told["cells_floored"], told["cells_at_ceiling"], told["cells_missing"]]
         floored, ceiled, missing = (np.array(kinds) - self._left).tolist()
-        ceilings = f", {ceiled:,} at their ceiling" if facts["cells_at_ceiling"] else ""
+        ceilings = f", {ceiled:,} at their ceiling" if told["cells_at_ceiling"] else ""
         words = zip(self._left.tolist(), ("at their floor", "at their ceiling", "missing"), strict=True)
         left = " and ".join(f"{number:,} {kind}" for number, kind in words if number)
         left = f" Left as they are: {left}." if left else ""
-        cells, filled = self._rows * len(self._names), facts["cells_filled"]
-        shown: list[str | Table] = [
+        cells, filled = self._rows * len(self._names), told["cells_filled"]
+        shown: Rows = [
             f"Filled in {filled:,} of {counted(cells, 'cell')} ({filled / cells:.1%}) in"
             f" {counted(self._rows, 'row')} of {counted(len(self._names), 'column')} by {by}:"
             f" {floored:,} at their floor{ceilings}, {missing:,} missing.{left}"
@@ -221,18 +220,15 @@ class Completion:
         if self._rows_missing and not self._left[2]:
             prior = "nothing in it, filled by what the model says of any row"
             shown.append(f"{counted(self._rows_missing, 'row')} with {prior}.")
-        as_seen = [c["name"] for c in facts["columns"] if c["missing_as_seen"] and c["missing"] and not self._left[2]]
+        as_seen = [c["name"] for c in told["columns"] if c["missing_as_seen"] and c["missing"] and not self._left[2]]
         if as_seen:
             shown.append(_SHOWN.format(listed(as_seen, most=_MOST_NAMED)))
         if filled and not self._draws:
             shown.append(_MEANS.format(self._filled_by))
-        lines = []
-        for column in facts["columns"]:
-            means = (column[name] for name in ("mean_seen", "mean_at_limits", "mean_completed", "mean_of_model"))
-            texts = ("" if np.isnan(mean) else f"{mean:.4g}" for mean in means)
-            lines.append((column["name"], f"{column['share_hidden']:.1%}", *texts))
-        heads = ("mean of", ">hidden", ">seen cells", ">limits for hidden", ">completed", ">the model")
-        return [*shown, Table(heads, lines, most=_MOST_COLUMNS)]
+        columns = [("mean of", "{name}"), (">hidden", "{share_hidden:.1%}"), (">seen cells", "{mean_seen:.4g}")]
+        columns += [(">limits for hidden", "{mean_at_limits:.4g}"), (">completed", "{mean_completed:.4g}")]
+        columns += [(">the model", "{mean_of_model:.4g}")]
+        return [*shown, table_of(told["columns"], *columns, most=_MOST_COLUMNS)]
 
 
 # --- one column predicted --------------------------------------------------------------------------
@@ -242,7 +238,7 @@ class PredictedColumn:
     """What a model says of a column given the others, and how near that comes to the values that a table has of it."""
 
     def __init__(self, law: RectifiedGaussian, j: int, levels: tuple[float, ...]) -> None:
-        self.rows = self.values = 0
+        self._rows = self._values = 0
         self._law, self._column, self._levels = law, j, levels
         self._origin = 0.0  # about which squares are summed: near the mean, for their digits
         self._sums = np.zeros(7)
@@ -274,12 +270,12 @@ class PredictedColumn:
         """Some rows; a cell at its limit shows that limit."""
         x, at_limit = cells.given[:, self._column], cells.beyond[:, self._column] != 0
         known = ~np.isnan(x)
-        self.rows += len(x)
+        self._rows += len(x)
         if not known.any():
             return
-        if not self.values:
+        if not self._values:
             self._origin = float(x[known].mean())
-        self.values += int(known.sum())
+        self._values += int(known.sum())
         # The model's own probability of the closed interval: where an end is a limit, all that is cut off is in it.
         low, high = self._levels[0], self._levels[-1]
         first, last = found.quantiles[:, 0], found.quantiles[:, -1]
@@ -296,15 +292,15 @@ class PredictedColumn:
         )
         self._sums += [float(np.sum(part[known])) for part in parts]
 
-    def facts(self) -> dict[str, Any]:
-        """For JSON; nothing where the table does not have the column."""
-        if not self.values:
-            return {"rows": self.rows, "values": 0}
-        total, square, error, within, expected, floored, predicted = self._sums / self.values
+    def facts(self) -> Facts:
+        """How near predictions come; nothing of it where the table does not have the column."""
+        if not self._values:
+            return {"rows": self._rows, "values": 0}
+        total, square, error, within, expected, floored, predicted = self._sums / self._values
         variance = square - total**2
         return {
-            "rows": self.rows,
-            "values": self.values,
+            "rows": self._rows,
+            "values": self._values,
             "share_explained": 1.0 - error / variance if variance > 0.0 else None,
             "root_mean_square_error": float(np.sqrt(error)),
             "share_within": within,
@@ -313,26 +309,27 @@ class PredictedColumn:
             "predicted_share_floored": predicted,
         }
 
-    def shown(self) -> list[str]:
-        """For the terminal."""
-        facts, low, high = self.facts(), self._levels[0], self._levels[-1]
-        if not self.values:
-            return []
-        explained = facts["share_explained"]
+    def rows(self, by: str, name: str) -> Rows:
+        """``by``: by whom, and how long it took; ``name``: what the column was called."""
+        told, low, high = self.facts(), self._levels[0], self._levels[-1]
+        others, rows = counted(self._law.n_features - 1, "other column"), counted(self._rows, "row")
+        lines: Rows = [f"Predicted {name} from {others} in {rows} by {by}."]
+        if not self._values:
+            return lines
+        explained = told["share_explained"]
         share = "nothing" if explained is None or explained <= 0.0 else f"{explained:.1%}"
-        lines = [
-            f"Explained: {share} of the variance of the {counted(self.values, 'value')} that the table has of it; root"
-            f" mean square error {facts['root_mean_square_error']:.4g}.",
-        ]
+        lines.append(
+            f"Explained: {share} of the variance of the {counted(self._values, 'value')} that the table has of it; root"
+            f" mean square error {told['root_mean_square_error']:.4g}."
+        )
         if low < high:
             lines.append(
-                f"Between the {100.0 * low:g} and the {100.0 * high:g} % quantile: {facts['share_within']:.1%} of them;"
-                f" the model expects {facts['expected_share_within']:.1%}."
+                f"Between the {100.0 * low:g} and the {100.0 * high:g} % quantile: {told['share_within']:.1%} of them;"
+                f" the model expects {told['expected_share_within']:.1%}."
             )
-        if facts["share_floored"] or facts["predicted_share_floored"] > 0.0005:
-            lines.append(
-                f"At the limit: {facts['share_floored']:.1%}; predicted {facts['predicted_share_floored']:.1%}."
-            )
+        floored, predicted = told["share_floored"], told["predicted_share_floored"]
+        if floored or predicted > 0.0005:
+            lines.append(f"At the limit: {floored:.1%}; predicted {predicted:.1%}.")
         return lines
 
 
@@ -368,9 +365,9 @@ def imputation_picture(columns: list[FilledColumn], n_rows: int, filling: str) -
     """A histogram for each column: seen values, filled-in ones on top, the limit, and what the model says."""
     wide = 2 if len(columns) == 4 else min(max(len(columns), 1), 3)
     high = max(-(-len(columns) // wide), 1)
-    figure = new_figure((4.6 * wide, 3.5 * high + 0.8))
-    title = "Columns with most hidden cells" if columns else "No cell is hidden: nothing was filled in"
-    figure.suptitle(f"{title}, filled by {filling} ({n_rows:,} rows)" if columns else title, fontsize=13, color=INK)
+    title = f"Columns with most hidden cells, filled by {filling} ({n_rows:,} rows)"
+    title = title if columns else "No cell is hidden: nothing was filled in"
+    figure = new_figure((4.6 * wide, 3.5 * high + 0.8), title, 13.0)
     for axes, column in zip(panels_of(figure, high, wide, len(columns)), columns, strict=True):
         _draw(axes, column, legend=column is columns[0])
     return figure

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.stats import norm
@@ -14,22 +14,23 @@ from unrelu.notebook import Table, fact_table
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.peeled import Peeled
 from unrelu.report.pictures import (
-    BOTH_SIGNS,
-    HIDDEN,
     INK,
     LEARNED,
     MOST_NAMES,
     NAIVE,
     SEEN,
+    brightest,
+    draw_signed,
     evenly,
     name_columns,
     new_figure,
     panels_of,
+    parts_of,
     tidy,
 )
-from unrelu.report.tables import numbered
+from unrelu.report.tables import Facts, Rows, numbered, table_of
 from unrelu.tables.write import names_or_numbers
-from unrelu.validation import listed
+from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,8 +108,8 @@ class Network:
             for i, (unit, off, bias, size) in enumerate(facts)
         ]
 
-    def facts(self) -> dict[str, Any]:
-        """All of it, for JSON. ``share_off``: for each unit found, the share of the rows in which it is off."""
+    def facts(self) -> Facts:
+        """``share_off``: for each unit found, the share of the rows in which it is off."""
         layers = [
             {
                 "n_rows": layer.n_rows,
@@ -136,16 +137,13 @@ class Network:
             }
         return {"layers": layers, "units": self.units(), "inner": inner}
 
-    def shown(self) -> list[Table]:
-        """All of it, for the terminal: a column for every layer, the first units, and the first inputs."""
-        tables = [self._layer_table()]
-        lines = []
-        for unit in self.units():
-            numbers = f"{unit['share_off']:.1%}", f"{unit['bias']:.4g}", f"{unit['norm']:.4g}"
-            lines.append((unit["unit"], *numbers, "doubtful" * unit["doubtful"]))
-        if lines:
-            moments = ">latent mean (bias)", ">latent sd (norm)"
-            tables.append(Table(("<innermost unit", ">rows off", *moments, ""), lines, most=_MOST_UNITS))
+    def rows(self) -> Rows:
+        """A column for every layer, the first units, and the first inputs."""
+        tables: Rows = [self._layer_table()]
+        if units := [{**unit, "said": "doubtful" * unit["doubtful"]} for unit in self.units()]:
+            columns = [("<innermost unit", "{unit}"), (">rows off", "{share_off:.1%}")]
+            columns += [(">latent mean (bias)", "{bias:.4g}"), (">latent sd (norm)", "{norm:.4g}"), ("", "{said}")]
+            tables.append(table_of(units, *columns, most=_MOST_UNITS))
         if self.input_weights is None:
             return tables
         n_units, n_inputs = self.input_weights.shape
@@ -214,14 +212,9 @@ def peel_picture(
     heights = [*(min(5.0, 1.7 + 0.17 * layer.n_hidden) for layer in network.layers), 2.8]
     if inputs is not None:
         heights += [min(5.0, 2.2 + 0.17 * inputs.shape[1]), *([] if beside is None else [3.4])]
-    figure = new_figure((11.5, sum(heights) + 0.6))
     first, depth = network.layers[0], len(network.layers)
-    figure.suptitle(
-        f"{depth} {'layer' if depth == 1 else 'layers'} learned from {first.n_rows:,} x {first.n_features:,} outputs",
-        fontsize=14,
-        color=INK,
-    )
-    parts = cast("list[SubFigure]", figure.subfigures(len(heights), 1, height_ratios=heights))
+    title = f"{counted(depth, 'layer')} learned from {first.n_rows:,} x {first.n_features:,} outputs"
+    parts = parts_of(figure := new_figure((11.5, sum(heights) + 0.6), title), heights=heights)
     names = network.names
     for number, (part, layer, weights) in enumerate(zip(parts, network.layers, network.weights, strict=False), start=1):
         _draw_layer(part, number, layer, weights, names)
@@ -267,12 +260,7 @@ def _draw_weights(
     axes: Axes, weights: FloatArray, columns: tuple[str, ...], lines: tuple[str, ...], most: int, *, scale: bool
 ) -> None:
     """Weights (outputs x units), a row for every unit: white is 0, grey not known."""
-    import matplotlib
-
-    known = np.abs(weights[~np.isnan(weights)])
-    limit = (float(np.percentile(known, _BRIGHTEST)) if len(known) else 0.0) or 1.0
-    colours: Any = matplotlib.colormaps[BOTH_SIGNS].with_extremes(bad=HIDDEN)
-    image = axes.imshow(weights.T, cmap=colours, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+    image = draw_signed(axes, weights.T, brightest(weights, _BRIGHTEST), aspect="auto")
     if scale:
         axes.figure.colorbar(image, ax=axes, pad=0.02, extend="both")
     axes.spines[:].set_visible(False)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, fields, is_dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -16,25 +18,26 @@ from unrelu.contracts import Doubt, FloatArray
 from unrelu.fit.nearest import largest_eigenpairs
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Table, fact_table
-from unrelu.report.tables import doubt_table, labels, shape_words, with_error
+from unrelu.report.tables import Facts, Rows, doubt_table, facts, labels, rows, table_of, with_error
 from unrelu.validation import counted
 
 if TYPE_CHECKING:
     from unrelu.estimators import RectifiedGaussianLearner, RectifiedGaussianMixture, ReLUMatrixRecovery
     from unrelu.recovery.matrix.state import MatrixState
 
-Facts: TypeAlias = dict[str, Any]
-
 _MOST_COLUMNS = 20  # in a table
 
 
-def column_facts(
+@facts.register
+def _(
     model: RectifiedGaussian,
     share_floored: ArrayLike | None = None,
     bias_stderr: ArrayLike | None = None,
     norm_stderr: ArrayLike | None = None,
-) -> list[Facts]:
-    """Each column: what the model says of the latent y, and how sure it is (None where that is not known)."""
+    correlation_stderr: FloatArray | None = None,
+) -> Facts:
+    """Each column: what the model says of the latent y, and how sure it is (None where that is not known); pairs; and
+    every column's shape and the columns in the user's units, if any is shaped."""
     numbers: dict[str, Any] = {
         "floor": [level if math.isfinite(level) else None for level in model.floor.tolist()],
         "ceiling": [level if math.isfinite(level) else None for level in model.ceiling.tolist()],
@@ -46,17 +49,13 @@ def column_facts(
     }
     d = model.n_features
     lists = {key: [None] * d if known is None else np.asarray(known).tolist() for key, known in numbers.items()}
-    return [{"name": name, **{key: each[j] for key, each in lists.items()}} for j, name in enumerate(labels(model))]
-
-
-def law_facts(model: RectifiedGaussian, columns: Sequence[Facts], strongest: Sequence[Facts]) -> Facts:
-    """For JSON: columns and pairs, and every column's shape and the columns in the user's units, if any is shaped."""
-    facts: Facts = {"columns": columns, "strongest_correlations": strongest}
+    columns = [{"name": name, **{key: each[j] for key, each in lists.items()}} for j, name in enumerate(labels(model))]
+    found = {"columns": columns, "strongest_correlations": strongest_correlations(model, correlation_stderr)}
     if model.shapes is None:
-        return facts
+        return found
     told = ("kind", "exponent", "exponent_stderr", "origin", "unit")
     shapes = [{key: getattr(shape, key) for key in told if hasattr(shape, key)} for shape in model.shapes]
-    return {**facts, "shapes": shapes, "column_summary": model.column_summary()}
+    return {**found, "shapes": shapes, "column_summary": model.column_summary()}
 
 
 def strongest_pairs(r: FloatArray, most: int) -> list[tuple[int, int]]:
@@ -77,10 +76,10 @@ def strongest_correlations(model: RectifiedGaussian, stderr: FloatArray | None =
     return found
 
 
-def variance_shares(model: RectifiedGaussian, most: int = 5) -> list[float]:
+def variance_shares(model: RectifiedGaussian) -> list[float]:
     """Shares of the latent variance in the first principal components, columns standardized."""
     d = model.n_features
-    values, _ = largest_eigenpairs(model.correlation, min(most, d))
+    values, _ = largest_eigenpairs(model.correlation, min(5, d))
     return [round(float(value), 12) for value in np.maximum(values[::-1], 0.0) / d]
 
 
@@ -100,37 +99,34 @@ def fit_details(learner: RectifiedGaussianLearner) -> Facts:
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def model_tables(
-    model: RectifiedGaussian, columns: Sequence[Facts], strongest: Sequence[Facts], title: str = ""
-) -> list[Table]:
-    """Columns; their shapes, where they have any, in the units of the user's table, a table a law; correlations."""
-    shares_known = any(column["share_floored"] is not None for column in columns)
-    limits = []
+def model_tables(told: Facts, title: str = "") -> list[Table]:
+    """Of a model's facts: columns; their shapes, where they have any, in the units of the user's table, a table a law;
+    correlations."""
+    columns, lines = told["columns"], []
     for column in columns:
-        floor = "none" if column["floor"] is None else f"{column['floor']:g}"
-        limits.append(floor if column["ceiling"] is None else f"at most {column['ceiling']:g}")
-    floors_differ = len(set(limits)) > 1
-    lines = []
-    for column, limit in zip(columns, limits, strict=True):
-        share = "" if column["share_floored"] is None else f"{column['share_floored']:.1%}"
+        share = math.nan if column["share_floored"] is None else column["share_floored"]
         bias, norm = (with_error(column[key], column[f"{key}_stderr"]) for key in ("bias", "norm"))
-        lines.append((column["name"], *[share] * shares_known, bias, norm, *[limit] * floors_differ))
-    shares, floors = [">floored"] * shares_known, [">floor"] * floors_differ
-    heads: tuple[str, ...] = ("column", *shares, ">latent mean (bias)", ">latent sd (norm)", *floors)
-    tables = [Table(heads, lines, title, _MOST_COLUMNS)]
-    by_law: dict[str, list[tuple[str, ...]]] = {}
-    shaped = [] if model.shapes is None else zip(labels(model), model.shapes, model.column_summary(), strict=True)
-    for name, shape, column in shaped:
-        error = getattr(shape, "exponent_stderr", math.nan)
-        words = shape_words(shape) + (f" ± {error:.1g}" if math.isfinite(error) else "")
-        places = (f"{column[key]:.4g}" for key in ("mean", "lower_quartile", "median", "upper_quartile"))
-        by_law.setdefault(column["law"], []).append((name, words, f"{column['share_floored']:.1%}", *places))
-    heads = ("column", ">shape", ">floored", ">mean", ">25 %", ">median", ">75 %")
-    for law, lines in by_law.items():
-        tables.append(Table(heads, lines, f"in the units of the table, {law}:", _MOST_COLUMNS))
-    if strongest:
-        pairs = [(f"{p['first']} – {p['second']}", with_error(p["correlation"], p["stderr"])) for p in strongest]
-        tables.append(Table(("strongest correlations", ">"), pairs))
+        floor = "none" if column["floor"] is None else f"{column['floor']:g}"
+        limit = floor if column["ceiling"] is None else f"at most {column['ceiling']:g}"
+        lines.append({"name": column["name"], "share": share, "bias": bias, "norm": norm, "limit": limit})
+    shares = [(">floored", "{share:.1%}")] * any(column["share_floored"] is not None for column in columns)
+    moments = (">latent mean (bias)", "{bias}"), (">latent sd (norm)", "{norm}")
+    limits = [(">floor", "{limit}")] * (len({line["limit"] for line in lines}) > 1)
+    tables = [table_of(lines, ("column", "{name}"), *shares, *moments, *limits, title=title, most=_MOST_COLUMNS)]
+    by_law: dict[str, list[Facts]] = {}
+    for line, shape, column in zip(lines, told.get("shapes", ()), told.get("column_summary", ()), strict=False):
+        error = shape.get("exponent_stderr", math.nan)
+        words = shape["kind"] + (f" {shape['exponent']:.2f}" if "exponent" in shape else "")
+        words += f" ± {error:.1g}" if math.isfinite(error) else ""
+        by_law.setdefault(column["law"], []).append({**column, "name": line["name"], "shape": words})
+    heads = [("column", "{name}"), (">shape", "{shape}"), (">floored", "{share_floored:.1%}"), (">mean", "{mean:.4g}")]
+    heads += [(">25 %", "{lower_quartile:.4g}"), (">median", "{median:.4g}"), (">75 %", "{upper_quartile:.4g}")]
+    for law, shaped_lines in by_law.items():
+        title = f"in the units of the table, {law}:"
+        tables.append(table_of(shaped_lines, *heads, title=title, most=_MOST_COLUMNS))
+    if strongest := told.get("strongest_correlations"):
+        pairs = [{**pair, "r": with_error(pair["correlation"], pair["stderr"])} for pair in strongest]
+        tables.append(table_of(pairs, ("strongest correlations", "{first} – {second}"), (">", "{r}")))
     return tables
 
 
@@ -149,7 +145,6 @@ def likelihood_facts(log_likelihood: float, n_parameters: int, n_rows: float) ->
 
 
 def likelihood_words(facts: Facts) -> str:
-    """In a line."""
     return (
         f"{facts['log_likelihood']:,.1f} of {facts['rows']:,.0f} rows with {facts['n_parameters']:,} parameters:"
         f" AIC {facts['aic']:,.1f}, BIC {facts['bic']:,.1f}"
@@ -158,41 +153,39 @@ def likelihood_words(facts: Facts) -> str:
 
 # --- what is in a file of ours --------------------------------------------------------------------
 
-Contents: TypeAlias = tuple[Facts, dict[str, str], list[Table]]  # for JSON; line by line; and tables
+Contents: TypeAlias = tuple[Facts, Rows]
+Words: TypeAlias = dict[str, str]  # line by line
 
 
-def contents(content: Any, header: Mapping[str, Any], path: Path) -> tuple[Facts, list[Table]]:
-    """Facts for JSON, and tables for people."""
+def contents(content: Any, header: Mapping[str, Any], path: Path) -> Contents:
+    """Facts and rows of any file of ours."""
     kind = next((each.__name__ for each in type(content).__mro__ if each.__name__ in _KINDS), "")
     if kind == "RectifiedGaussianLearner" and not hasattr(content, "report_"):  # made from a model
         kind = ""
     name, of_kind = _KINDS.get(kind, ("file", _of_anything))
-    facts, described, tables = of_kind(content, header, path)
     stated = {key: header.get(key) for key in ("format", "format_version", "unrelu_version")}
     version = header.get("unrelu_version", "of unknown version")
     written = {"format": f"{header.get('format')} {header.get('format_version')}, written by unrelu {version}"}
-    return {name: path, **stated, **facts}, [fact_table({**written, **described}), *tables]
+    told, shown = of_kind(content, written, header, path)
+    return {name: path, **stated, **told}, shown
 
 
-def _of_model(model: RectifiedGaussian, header: Mapping[str, Any], _: Path) -> Contents:
+def _of_model(model: RectifiedGaussian, written: Words, header: Mapping[str, Any], _: Path) -> Contents:
     # Details are the writer's own: what is one of ours is taken, whatever else is there is told as it is.
     details = _dictionary(header.get("details"))
     report = _dictionary(details.get("report"))
     lists = _dictionary(details.get("columns"))
-    known = {key: lists.get(key) for key in ("share_floored", "bias_stderr", "norm_stderr")}
-    columns = column_facts(
-        model, **{key: v for key, v in known.items() if isinstance(v, list) and len(v) == model.n_features}
-    )
+    known: Any = {key: lists.get(key) for key in ("share_floored", "bias_stderr", "norm_stderr")}
+    law = facts(model, **{k: v for k, v in known.items() if isinstance(v, list) and len(v) == model.n_features})
     pairs = details.get("strongest_correlations")
     errors = {
         (pair.get("first"), pair.get("second")): pair.get("stderr")
         for pair in map(_dictionary, pairs if isinstance(pairs, list) else ())
     }
-    strongest = strongest_correlations(model)
-    for pair in strongest:
+    for pair in law["strongest_correlations"]:
         pair["stderr"] = errors.get((pair["first"], pair["second"]))
     shares, likelihood = variance_shares(model), _dictionary(details.get("likelihood"))
-    described = _described(model, shares)
+    described = {**written, **_described(model, shares)}
     if all(isinstance(likelihood.get(name), int | float) for name in _LIKELIHOOD):
         described["log-likelihood"] = likelihood_words(likelihood)
     else:
@@ -202,59 +195,58 @@ def _of_model(model: RectifiedGaussian, header: Mapping[str, Any], _: Path) -> C
             value = {_ASSEMBLY.get(key, key): item for key, item in value.items()}
         if name not in _IN_TABLES:
             described[name.replace("_", " ")] = in_words(_plain(value))
-    facts = {
+    told = {
         "n_features": model.n_features,
         "variance_shares": shares,
-        **law_facts(model, columns, strongest),
+        **law,
         "likelihood": likelihood or None,
         "details": details,
     }
-    tables = model_tables(model, columns, strongest)
-    try:
-        doubts = [
+    shown: Rows = [fact_table(described)]
+    with suppress(KeyError, TypeError):  # none, or none of ours
+        if doubts := [
             Doubt(d["kind"], tuple(d["columns"]), d["words"], d["remedy"], tuple(d["values"])) for d in report["doubts"]
-        ]
-    except (KeyError, TypeError):  # none, or none of ours
-        doubts = []
-    return facts, described, [*([doubt_table(doubts, labels(model), str)] if doubts else []), *tables]
+        ]:
+            shown.append(doubt_table(doubts, labels(model), str))
+    return told, [*shown, *model_tables(law)]
 
 
 def _dictionary(value: Any) -> Facts:
     return value if isinstance(value, dict) else {}
 
 
-def _of_learner(learner: RectifiedGaussianLearner, header: Mapping[str, Any], path: Path) -> Contents:
+def _of_learner(learner: RectifiedGaussianLearner, written: Words, header: Mapping[str, Any], path: Path) -> Contents:
     """What a model file would say of it, and its parameters."""
     found = getattr(learner.report_, "log_likelihood", None)
     known = None if found is None else likelihood_facts(found, learner.n_parameters_, learner.report_.n_rows)
-    told = {"parameters": _parameters(learner), "likelihood": known}
-    return _of_model(learner.distribution_, {**header, "details": {**told, **fit_details(learner)}}, path)
+    told = {"parameters": _plain(learner.get_params(deep=False)), "likelihood": known}
+    details = {**told, **fit_details(learner)}
+    return _of_model(learner.distribution_, written, {**header, "details": details}, path)
 
 
-def _of_mixture(mixture: RectifiedGaussianMixture, header: Mapping[str, Any], path: Path) -> Contents:
+def _of_mixture(mixture: RectifiedGaussianMixture, written: Words, header: Mapping[str, Any], path: Path) -> Contents:
     """Parameters and report, and every group's columns."""
-    facts, described, tables = _of_anything(mixture, header, path)
-    facts["groups"] = []
+    told, shown = _of_anything(mixture, written, header, path)
+    told["groups"] = []
     for number, (law, share) in enumerate(zip(mixture.distributions_, mixture.weights_.tolist(), strict=True), start=1):
-        columns = column_facts(law)
-        own = {key: value for key, value in law_facts(law, columns, ()).items() if key != "strongest_correlations"}
-        facts["groups"].append({"share": share, **own})
-        tables += model_tables(law, columns, (), f"group {number}: {share:.1%} of the rows")
-    return facts, described, tables
+        own = facts(law)
+        del own["strongest_correlations"]
+        told["groups"].append({"share": share, **own})
+        shown += model_tables(own, f"group {number}: {share:.1%} of the rows")
+    return told, shown
 
 
-def _of_factors(recovery: ReLUMatrixRecovery, _: Mapping[str, Any], __: Path) -> Contents:
-    from unrelu.report.recovery import factor_facts, factor_shown
-
+def _of_factors(recovery: ReLUMatrixRecovery, written: Words, _: Mapping[str, Any], __: Path) -> Contents:
+    import_module("unrelu.report.recovery")  # which tells of them
     own = {"floor": recovery.floor_.tolist(), "floor_tolerance": recovery.floor_tolerance}
-    described, tables = factor_shown(recovery)
-    return {**own, **factor_facts(recovery)}, {"floor": _range(recovery.floor_), **described}, tables
+    return {**own, **facts(recovery)}, rows(recovery, {**written, "floor": _range(recovery.floor_)})
 
 
-def _of_state(state: MatrixState, _: Mapping[str, Any], path: Path) -> Contents:
+def _of_state(state: MatrixState, written: Words, _: Mapping[str, Any], path: Path) -> Contents:
     run = {name: value for name, value in state.facts.items() if name not in ("shape", "cells", "floor")}
     n, d = state.facts["shape"]
     described = {
+        **written,
         "table": f"{n:,} x {d:,}",
         "iterations": f"{state.iterations:,}",
         "relative residual": f"{state.residual:.3g}",
@@ -262,10 +254,10 @@ def _of_state(state: MatrixState, _: Mapping[str, Any], path: Path) -> Contents:
         "to go on": f"unrelu factor --state {path}, with the same table and options",
     }
     own = {"iterations": state.iterations, "residual": state.residual, "shape": state.facts["shape"]}
-    return {**own, **run}, described, []
+    return {**own, **run}, [fact_table(described)]
 
 
-def _of_layers(content: Any, _: Mapping[str, Any], __: Path) -> Contents:
+def _of_layers(content: Any, written: Words, _: Mapping[str, Any], __: Path) -> Contents:
     from unrelu.report.layers import Network
 
     network, report = Network.of(content), content.report if type(content).__name__ == "Peeled" else None
@@ -277,28 +269,29 @@ def _of_layers(content: Any, _: Mapping[str, Any], __: Path) -> Contents:
         described = {"rows explained": f"{report.n_rows - report.n_outlier_rows:,} of {report.n_rows:,}"}
         if not report.learned:
             described["innermost units"] = "their law was not learned"
-    return network.facts(), described, network.shown()
+    return facts(network), [fact_table({**written, **described}), *rows(network)]
 
 
-def _of_anything(content: Any, _: Mapping[str, Any], __: Path) -> Contents:
+def _of_anything(content: Any, written: Words, _: Mapping[str, Any], __: Path) -> Contents:
     """Parameters and report of an estimator, plain fields of a record; arrays by their shapes."""
     if is_dataclass(content):
         own = {field.name: getattr(content, field.name) for field in fields(content)}
     else:
         report = getattr(content, "report_", None)
-        own = {**_parameters(content), **(asdict(report) if is_dataclass(report) else {})}  # type: ignore[arg-type]
-    facts = {name: _plain(value) for name, value in own.items()}
-    described = {name.replace("_", " "): in_words(value) for name, value in facts.items()}
-    law, tables = getattr(content, "distribution_", None), []
+        own = content.get_params(deep=False) | (asdict(report) if is_dataclass(report) else {})  # type: ignore[arg-type]
+    told = {name: _plain(value) for name, value in own.items()}
+    described = {name.replace("_", " "): in_words(value) for name, value in told.items()}
+    law = getattr(content, "distribution_", None)
+    shown: Rows = [fact_table({**written, **described})]
     if isinstance(law, RectifiedGaussian):
-        columns, strongest = column_facts(law), strongest_correlations(law)
-        facts |= law_facts(law, columns, strongest)
-        tables = [fact_table(_described(law, variance_shares(law))), *model_tables(law, columns, strongest)]
-    return facts, described, tables
+        of_law = facts(law)
+        told |= of_law
+        shown += [fact_table(_described(law, variance_shares(law))), *model_tables(of_law)]
+    return told, shown
 
 
 # Found by the class's name, so that a model file is read without the modules of all other kinds.
-_KINDS: dict[str, tuple[str, Callable[[Any, Mapping[str, Any], Path], Contents]]] = {
+_KINDS: dict[str, tuple[str, Callable[[Any, Words, Mapping[str, Any], Path], Contents]]] = {
     "RectifiedGaussian": ("model", _of_model),
     "RectifiedGaussianLearner": ("model", _of_learner),
     "RectifiedGaussianMixture": ("file", _of_mixture),
@@ -332,11 +325,6 @@ def _described(model: RectifiedGaussian, shares: list[float]) -> dict[str, str]:
 def _range(values: FloatArray) -> str:
     low, high = values.min(), values.max()
     return f"{low:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
-
-
-def _parameters(estimator: Any) -> Facts:
-    parameters: Facts = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
-    return {name: _plain(value) for name, value in parameters.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from unrelu.contracts import FloatArray
+from unrelu.estimators import RectifiedGaussianNetwork
 from unrelu.graph.learning import EDGE_COLUMNS, STABLE, Edge, NetworkPath, networkx_graph, networkx_module
-from unrelu.notebook import Table
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, new_figure, short_name, tidy
+from unrelu.report.tables import Facts, Rows, facts, rows, table_of
 from unrelu.tables.write import names_or_numbers
 from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from unrelu.estimators import RectifiedGaussianNetwork
 
 _MOST = 15  # edges in a table for people
 _COMMUNITIES = ("#A6CEE3", "#B2DF8A", "#FDBF6F", "#CAB2D6", "#FB9A99", "#FFFF99", "#80CDC1", "#E5C494", "#D9D9D9")
@@ -38,8 +37,8 @@ def labelled_edges(network: RectifiedGaussianNetwork) -> tuple[tuple[Edge, ...],
     return network.network_.edges(names), names
 
 
-def network_facts(network: RectifiedGaussianNetwork) -> dict[str, Any]:
-    """All of it, for JSON."""
+@facts.register
+def _(network: RectifiedGaussianNetwork) -> Facts:
     edges, names = labelled_edges(network)
     found, path = network.network_, network.path_
     degree = found.adjacency.sum(axis=1)
@@ -62,16 +61,16 @@ def network_facts(network: RectifiedGaussianNetwork) -> dict[str, Any]:
     }
 
 
-def network_shown(network: RectifiedGaussianNetwork, seconds: float) -> list[str | Table]:
-    """All of it, for the terminal."""
+@rows.register
+def _(network: RectifiedGaussianNetwork, took: str) -> Rows:
     edges, names = labelled_edges(network)
     report, found, path = network.report_, network.network_, network.path_
     alone = [name for name, row in zip(names, found.adjacency, strict=True) if not row.any()]
     penalty = "no penalty" if path is None else f"penalty {path.penalty:.3g}"
     penalty += " to start with" if found.rule == "likely" else ""
-    shown: list[str | Table] = [
+    shown: Rows = [
         f"{counted(len(edges), 'edge')} between {counted(len(names), 'column')}, from {report.n_rows:,} rows in"
-        f" {seconds:.2f} s ({report.share_floored:.1%} of the values at the floor: as much is known as from"
+        f" {took} ({report.share_floored:.1%} of the values at the floor: as much is known as from"
         f" {found.effective_rows:,.0f} rows without; {penalty}).",
     ]
     if found.n_subsets and edges:
@@ -84,14 +83,11 @@ def network_shown(network: RectifiedGaussianNetwork, seconds: float) -> list[str
         shown.append(f"Without an edge: {listed(alone, 12)}.")
     if not edges:
         return shown
-    last = (">stability", ">q-value")[: 1 if np.isnan(edges[0].q_value) else 2]
-    lines = []
-    for edge in edges[:_MOST]:
-        told = ("" if np.isnan(number) else f"{number:.2g}" for number in (edge.stability, edge.q_value)[: len(last)])
-        numbers = (f"{edge.partial_correlation:+.3f}", f"{edge.stderr:.3f}", *told)
-        lines.append((str(edge.first), str(edge.second), *numbers))
     title = "strongest edges" if len(edges) > _MOST else "edges"
-    return [*shown, Table((title, "", ">partial correlation", ">error", *last), lines)]
+    columns = [(title, "{first}"), ("", "{second}"), (">partial correlation", "{partial_correlation:+.3f}")]
+    columns += [(">error", "{stderr:.3f}"), (">stability", "{stability:.2g}")]
+    columns += [(">q-value", "{q_value:.2g}")] * (not np.isnan(edges[0].q_value))
+    return [*shown, table_of((dict(zip(EDGE_COLUMNS, edge, strict=True)) for edge in edges[:_MOST]), *columns)]
 
 
 # --- the graph ------------------------------------------------------------------------------------
@@ -128,9 +124,7 @@ def network_picture(edges: Sequence[Edge], nodes: Sequence[str | int]) -> Figure
     if unstable := sum(edge.stability < STABLE for edge in edges):
         below.append(f"Faint lines: {unstable} of the edges, found in fewer than half of the halves of the rows")
     if alone:
-        named = ", ".join(short_name(str(node), 12) for node in alone[:12])
-        more = f" and {len(alone) - 12} more" if len(alone) > 12 else ""
-        below.append(f"Without an edge: {named}{more}")
+        below.append(f"Without an edge: {listed([short_name(str(node), 12) for node in alone], 12)}")
     if below:
         figure.supxlabel("\n".join(below), fontsize=9, color=INK, x=0.02, ha="left")
     return figure

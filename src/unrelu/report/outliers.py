@@ -10,12 +10,10 @@ import numpy as np
 from scipy.special import ndtr
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
-from unrelu.errors import ManyBadCellsWarning
 from unrelu.estimators import FloorImputer, FloorOutlierDetector
-from unrelu.fit.robust_cells.law import left_columns, too_many
+from unrelu.fit.robust_cells.law import too_many
 from unrelu.fit.robust_rows.detection import Verdict
 from unrelu.model import RectifiedGaussian
-from unrelu.notebook import Table
 from unrelu.posterior.cells import Cells, Filling
 from unrelu.posterior.marginals import imputed, predicted
 from unrelu.report.pictures import (
@@ -26,14 +24,14 @@ from unrelu.report.pictures import (
     MOST_CELLS,
     NAIVE,
     Numbers,
+    draw_signed,
     name_columns,
     new_figure,
-    short_name,
     tidy,
 )
-from unrelu.report.tables import ROWS_AT_A_TIME, check_names, labels, write_rows
+from unrelu.report.tables import ROWS_AT_A_TIME, Facts, Rows, check_names, facts, labels, rows, table_of, write_rows
 from unrelu.tables.write import write_columns
-from unrelu.validation import counted, warn
+from unrelu.validation import counted, label_columns, warn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -94,8 +92,9 @@ def score_lines(
         }
 
 
-def score_facts(detector: FloorOutlierDetector, verdict: Verdict, ids: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """All of it, for JSON; of the rows only the strangest."""
+@facts.register
+def _(verdict: Verdict, detector: FloorOutlierDetector, ids: Mapping[str, Sequence[str]]) -> Facts:
+    """Of the rows only the strangest."""
     names, strangest = labels(detector.distribution_), []
     weights: FloatArray | None = getattr(detector, "row_weights_", None)
     for row in verdict.top.tolist():
@@ -121,14 +120,12 @@ def score_facts(detector: FloorOutlierDetector, verdict: Verdict, ids: Mapping[s
     }
 
 
-def score_shown(
-    detector: FloorOutlierDetector, verdict: Verdict, ids: Mapping[str, Sequence[str]], judge: str, seconds: float
-) -> list[str | Table]:
-    """All of it, for the terminal; ``judge`` is who judged."""
-    facts, names = score_facts(detector, verdict, ids), labels(detector.distribution_)
-    n, found, expected, strangest = (facts[name] for name in ("rows", "flagged", "expected_if_clean", "strangest"))
-    shown: list[str | Table] = [
-        f"Scored {counted(n, 'row')} of {counted(len(names), 'column')} by {judge} in {seconds:.2f} s.",
+@rows.register
+def _(verdict: Verdict, by: str, detector: FloorOutlierDetector, ids: Mapping[str, Sequence[str]]) -> Rows:
+    told, names = facts(verdict, detector, ids), labels(detector.distribution_)
+    n, found, expected, strangest = (told[name] for name in ("rows", "flagged", "expected_if_clean", "strangest"))
+    shown: Rows = [
+        f"Scored {counted(n, 'row')} of {counted(len(names), 'column')} by {by}.",
         f"Flagged {counted(found, 'row')} ({found / n:.2%}); a clean table of that size that the model"
         f" fits would have about {expected:,.{0 if expected >= 10 else 1}f}"
         f" (false alarm rate {detector.false_alarm_rate:g}).",
@@ -140,15 +137,19 @@ def score_shown(
     weighted = "weight" in strangest[0]
     if weighted:
         shown.append(_FLAGGED.format(100.0 * detector.false_alarm_rate))
-    lines = []
     for row in strangest:
-        p = f"{row['p_value']:.2g}" if row["p_value"] >= 1e-99 else "< 1e-99"
-        weight = [f"{row['weight']:.2f}"] if weighted else []
-        numbers = (f"{row['score']:.4g}", p, "yes" if row["outlier"] else "no", *weight)
-        drivers = _drivers_in_words(verdict, names, row["row"] - 1)
-        lines.append((f"{row['row']:,}", *row.get("id", {}).values(), *numbers, drivers))
-    heads = (">row", *(f">{name}" for name in ids), ">score", ">p-value", ">flagged", *[">weight"] * weighted)
-    return [*shown, Table((*heads, "strangest cells, in standard deviations given the others"), lines)]
+        row["p"] = f"{row['p_value']:.2g}" if row["p_value"] >= 1e-99 else "< 1e-99"
+        row["flagged"] = "yes" if row["outlier"] else "no"
+        row["cells"] = _drivers_in_words(verdict, names, row["row"] - 1)
+    columns = [(">score", "{score:.4g}"), (">p-value", "{p}"), (">flagged", "{flagged}")]
+    columns += [(">weight", "{weight:.2f}")] * weighted
+    columns += [("strangest cells, in standard deviations given the others", "{cells}")]
+    return [*shown, table_of(strangest, *_row_columns(ids), *columns)]
+
+
+def _row_columns(ids: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
+    """Of a table for people: the row's number, and its ids."""
+    return [(">row", "{row:,}"), *((f">{name}", f"{{id[{name}]}}") for name in ids)]
 
 
 # --- cells ----------------------------------------------------------------------------------------
@@ -217,8 +218,8 @@ class StrangestCells:
                 **{name: values[at] for name, values in self._numbers.items()},
             }
 
-    def facts(self, most: int) -> dict[str, Any]:
-        """For JSON."""
+    def facts(self, most: int) -> Facts:
+        """Of the cells the strangest."""
         names, first = ("row", "column", *self._numbers), next(self.lines(most))
         lines = zip(*(np.asarray(first[name]).tolist() for name in names), strict=True)
         cells = [dict(zip(names, line, strict=True)) for line in lines]
@@ -226,24 +227,22 @@ class StrangestCells:
             cell["id"] = {name: texts[cell["row"] - 1] for name, texts in self._ids.items()}
         return {**self._counts, "strangest_cells": cells}
 
-    def shown(self, judge: str, most: int) -> list[str | Table]:
-        """For the terminal; ``judge``: by whom, and how long it took."""
-        facts = self.facts(most)
-        expected = facts["expected_beyond_4"]
-        shown: list[str | Table] = [
-            f"Scored {counted(facts['cells_scored'], 'cell')} in {counted(facts['rows'], 'row')} of"
-            f" {counted(len(self.names), 'column')} by {judge}.",
-            f"{counted(facts['cells_bad'], 'cell')} rather bad than not.",
-            f"{counted(facts['cells_beyond_4'], 'cell')} beyond 4 standard deviations; a clean table of that size that"
+    def rows(self, by: str, most: int) -> Rows:
+        """``by``: by whom, and how long it took."""
+        told = self.facts(most)
+        expected = told["expected_beyond_4"]
+        shown: Rows = [
+            f"Scored {counted(told['cells_scored'], 'cell')} in {counted(told['rows'], 'row')} of"
+            f" {counted(len(self.names), 'column')} by {by}.",
+            f"{counted(told['cells_bad'], 'cell')} rather bad than not.",
+            f"{counted(told['cells_beyond_4'], 'cell')} beyond 4 standard deviations; a clean table of that size that"
             f" the model fits would have at most about {expected:,.{0 if expected >= 10 else 1}f}.",
         ]
-        lines = []
-        for cell in facts["strangest_cells"]:
-            said = f"{cell['predicted_mean']:.4g} ± {cell['predicted_std']:.2g}"
-            numbers = (f"{cell['value']:.4g}", said, f"{cell['score']:+.1f}", f"{cell['bad_probability']:.3f}")
-            lines.append((f"{cell['row']:,}", *cell.get("id", {}).values(), cell["column"], *numbers))
-        heads = (">row", *(f">{name}" for name in self._ids), "column", ">value", ">predicted", ">score", ">bad")
-        return [*shown, _CELLS, Table(heads, lines)] if lines else shown
+        if not told["strangest_cells"]:
+            return shown
+        columns = [*_row_columns(self._ids), ("column", "{column}"), (">value", "{value:.4g}")]
+        columns += [(">predicted", "{predicted_mean:.4g} ± {predicted_std:.2g}"), (">score", "{score:+.1f}")]
+        return [*shown, _CELLS, table_of(told["strangest_cells"], *columns, (">bad", "{bad_probability:.3f}"))]
 
 
 class Cleaning:
@@ -270,7 +269,12 @@ class Cleaning:
             first += len(off)
         left: BoolArray = too_many(np.sum(n_bad, axis=0), np.sum(there, axis=0))
         if left.any():
-            warn(left_columns(left, self._names), ManyBadCellsWarning)
+            warn(
+                "More than a third of the cells, or of those off their limit, would be bad in"
+                f" {label_columns(left, self._names)}: rather the column is not what the model says than so many cells"
+                " are bad, and all of them are left as they are.",
+                "not-cleaned",
+            )
         self._bad &= ~left
 
     def write(self, path: Path) -> None:
@@ -312,8 +316,8 @@ class Cleaning:
     def picture(self) -> Figure:
         return bad_cell_picture(self._detector.strangeness(self._table), self._probability, self._names)
 
-    def facts(self) -> dict[str, Any]:
-        """For JSON."""
+    def facts(self) -> Facts:
+        """How many cells were changed, column by column."""
         return {
             "rows": len(self._bad),
             "cells": int(np.count_nonzero(~np.isnan(self._probability))),
@@ -322,16 +326,15 @@ class Cleaning:
             "changed_to": "imputed" if self._impute else "missing",
         }
 
-    def shown(self, by: str) -> list[str | Table]:
-        """For the terminal; ``by``: by whom, and how long it took."""
-        facts = self.facts()
-        what = "imputed" if self._impute else "made missing"
-        told = f"{counted(facts['changed'], 'cell')} of {facts['cells']:,} in {counted(facts['rows'], 'row')} {what}"
-        if not facts["changed"]:
-            return [f"{told}, by {by}."]
-        most = sorted(facts["changed_by_column"].items(), key=lambda each: -each[1])
-        lines = [(name, f"{n:,}", f"{n / max(len(self._bad), 1):.2%}") for name, n in most[:_MOST_SHOWN] if n > 0]
-        return [f"{told}, by {by}.", Table(("column", ">changed", ">share"), lines)]
+    def rows(self, by: str) -> Rows:
+        """``by``: by whom, and how long it took."""
+        told, what = self.facts(), "imputed" if self._impute else "made missing"
+        n, rows = told["changed"], told["rows"]
+        shown: Rows = [f"{counted(n, 'cell')} of {told['cells']:,} in {counted(rows, 'row')} {what}, by {by}."]
+        most = sorted(told["changed_by_column"].items(), key=lambda each: -each[1])[:_MOST_SHOWN]
+        changed = [{"name": name, "n": n, "share": n / rows} for name, n in most if n > 0]
+        columns = ("column", "{name}"), (">changed", "{n:,}"), (">share", "{share:.2%}")
+        return [*shown, table_of(changed, *columns)] if changed else shown
 
 
 # --- pictures -------------------------------------------------------------------------------------
@@ -339,14 +342,11 @@ class Cleaning:
 
 def bad_cell_picture(strangeness: FloatArray, bad: FloatArray, names: tuple[str, ...]) -> Figure:
     """Red for a cell that is bad and too high, blue for one too low, as strong as that is certain; grey is missing."""
-    import matplotlib
-
     rows = np.argsort(-np.nansum(bad, axis=1), kind="stable")[:MOST_CELLS]  # from that with most bad cells down
     shown = np.where(strangeness[rows] < 0.0, -1.0, 1.0) * bad[rows]
     figure = new_figure((min(4.0 + 0.25 * len(names), 12.0), 6.5))
     axes = figure.subplots()
-    colours: Any = matplotlib.colormaps[BOTH_SIGNS].with_extremes(bad=HIDDEN)
-    drawn = axes.imshow(shown, cmap=colours, vmin=-1.0, vmax=1.0, aspect="auto", interpolation="nearest")
+    drawn = draw_signed(axes, shown, 1.0, aspect="auto")
     count = int(np.count_nonzero(bad > 0.5))
     some = f"the worst {len(rows):,} of {len(bad):,} rows" if len(rows) < len(bad) else counted(len(bad), "row")
     axes.set_title(f"{counted(count, 'bad cell')}; {some}, the worst first", loc="left", fontsize=11, color=INK)
@@ -360,9 +360,9 @@ def bad_cell_picture(strangeness: FloatArray, bad: FloatArray, names: tuple[str,
 def outlier_picture(verdict: Verdict, names: Sequence[str], false_alarm_rate: float) -> Figure:
     """Two panels: how many rows score how low, and where the strangest rows are strange (if any are given)."""
     shown = len(verdict.top) > 0
-    figure = new_figure((13.0, 5.8) if shown else (7.5, 5.8))
     flagged = int(np.count_nonzero(verdict.scores < verdict.threshold))
-    figure.suptitle(f"{flagged:,} of {len(verdict.scores):,} rows flagged as outliers", fontsize=14, color=INK)
+    title = f"{flagged:,} of {len(verdict.scores):,} rows flagged as outliers"
+    figure = new_figure((13.0, 5.8) if shown else (7.5, 5.8), title)
     panels: Any = figure.subplots(1, 2, width_ratios=[1.0, 1.15]) if shown else [figure.subplots()]
     _draw_scores(panels[0], verdict, false_alarm_rate)
     if shown:
@@ -393,7 +393,7 @@ def _draw_scores(axes: Axes, verdict: Verdict, false_alarm_rate: float) -> None:
     tidy(axes, "Scores: outliers are left of the dashed line", "score (log density of a row)", "rows")
     beyond = int(np.count_nonzero(verdict.scores < edges[0]))
     if beyond:
-        words = f"← {beyond:,} row{'s' if beyond > 1 else ''}, down to {verdict.scores.min():.3g}"
+        words = f"← {counted(beyond, 'row')}, down to {verdict.scores.min():.3g}"
         axes.annotate(words, (0.09, 0.74), xycoords="axes fraction", color=INK, fontsize=9)
     # An opaque legend: the dashed line must not run through its words.
     axes.legend(framealpha=1.0, edgecolor="none", fontsize=9, loc="upper left")
@@ -416,14 +416,11 @@ def _draw_cells(figure: Figure, axes: Axes, verdict: Verdict, every_name: Sequen
     axes.invert_yaxis()
     left_out = d - len(columns)
     title = f"The {len(rows)} strangest rows" if len(rows) > 1 else "The strangest row"
-    tidy(axes, title + (f" ({left_out:,} calmer columns left out)" if left_out else ""), "", "row of the table")
-    names = [short_name(every_name[column]) for column in columns]
-    # Where they fit they lie flat: a reader need not tilt the head.
-    flat = len(names) * max(map(len, names)) <= 60
-    axes.set_xticks(np.arange(len(names)) + 0.5, names, rotation=0 if flat else 90, fontsize=8)
+    title += f" ({left_out:,} calmer columns left out)" if left_out else ""
+    tidy(axes, title, "", "row of the table", frame=False)
+    name_columns(axes, [every_name[column] for column in columns], longest=16, room=60, first=0.5)
     axes.set_yticks(np.arange(len(rows)) + 0.5, [f"{row + 1:,}" for row in rows.tolist()], fontsize=8)
     axes.tick_params(length=0)
-    axes.spines[["left", "bottom"]].set_visible(False)
     if len(rows) < _FEW_ROWS:
         # A few rows are not blown up to the height of the picture.
         axes.set_box_aspect(0.1 * len(rows))

@@ -10,7 +10,7 @@ import io
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from unrelu.tables.table_file import unknown_kind
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
+    from matplotlib.image import AxesImage
 
 KINDS = (".png", ".svg", ".pdf")
 
@@ -32,7 +33,6 @@ BOTH_SIGNS = "RdBu_r"  # red above 0, blue below
 
 MOST_CELLS = 240  # rows and columns of an image; more would not be told apart
 MOST_NAMES = 30
-_LONGEST_NAME = 14
 
 Numbers: TypeAlias = NDArray[np.intp]
 
@@ -44,14 +44,17 @@ def check_picture(path: str | os.PathLike[str]) -> None:
     new_figure((1.0, 1.0))
 
 
-def new_figure(size: tuple[float, float]) -> Figure:
-    """An empty figure of that size in inches, in our style."""
+def new_figure(size: tuple[float, float], title: str = "", font: float = 14.0) -> Figure:
+    """A figure of that size in inches with nothing but a title, in our style."""
     try:
         from matplotlib.figure import Figure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError as error:
         raise MissingDependencyError('Pictures need matplotlib: pip install "unrelu[plot]".') from error
-    return Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1), facecolor="white")
+    figure = Figure(figsize=size, layout=ConstrainedLayoutEngine(w_pad=0.12, h_pad=0.1), facecolor="white")
+    if title:
+        figure.suptitle(title, fontsize=font, color=INK)
+    return figure
 
 
 def rendered(figure: Figure, kind: str = ".png") -> bytes:
@@ -72,6 +75,14 @@ def write_picture(path: str | os.PathLike[str], picture: bytes) -> None:
         stream.write(picture)
 
 
+def parts_of(
+    figure: Figure | SubFigure, heights: Sequence[float] = (1.0,), widths: Sequence[float] = (1.0,)
+) -> list[SubFigure]:
+    """Parts of a figure, row by row, of such relative sizes."""
+    ratios: Any = {"height_ratios": heights, "width_ratios": widths}
+    return list(figure.subfigures(len(heights), len(widths), squeeze=False, **ratios).ravel())
+
+
 def panels_of(figure: Figure | SubFigure, high: int, wide: int, count: int) -> list[Axes]:
     """So many axes of a grid, row by row; nothing is drawn in the others."""
     axes = list(figure.subplots(high, wide, squeeze=False).ravel())
@@ -80,19 +91,19 @@ def panels_of(figure: Figure | SubFigure, high: int, wide: int, count: int) -> l
     return axes[:count]
 
 
-def tidy(axes: Axes, title: str, x: str, y: str) -> None:
-    """Title and labels in one style, no frame above or at the right."""
+def tidy(axes: Axes, title: str, x: str, y: str, *, frame: bool = True) -> None:
+    """Title and labels in one style; no frame above or at the right, or none at all."""
     axes.set_title(title, loc="left", fontsize=11, color=INK)
     axes.set_xlabel(x)
     axes.set_ylabel(y)
-    axes.spines[["top", "right"]].set_visible(False)
+    axes.spines[["top", "right"] if frame else slice(None)].set_visible(False)
 
 
-def diagonal(axes: Axes, values: Sequence[FloatArray], margin: float = 0.05) -> None:
+def diagonal(axes: Axes, values: Sequence[FloatArray]) -> None:
     """The line of perfect agreement, and axes that show all values to the same scale."""
     low = min(float(np.min(v)) for v in values)
     high = max(float(np.max(v)) for v in values)
-    pad = margin * max(high - low, 1e-12)
+    pad = 0.05 * max(high - low, 1e-12)
     ends = (low - pad, high + pad)
     axes.plot(ends, ends, color=INK, linewidth=0.8, zorder=1)
     axes.set_xlim(*ends)
@@ -123,11 +134,33 @@ def cells_of(samples: Samples, rows: Numbers, columns: Numbers) -> FloatArray:
     return cells
 
 
-def name_columns(axes: Axes, names: Sequence[str]) -> None:
-    """The columns' names below the axes, unless there are too many; flat where they fit."""
-    if len(names) > MOST_NAMES:
+def draw_signed(axes: Axes, values: FloatArray, limit: float, **more: Any) -> AxesImage:
+    """An image of numbers of both signs, in full colours from the limit on: white is 0, grey not known."""
+    import matplotlib
+
+    colours = matplotlib.colormaps[BOTH_SIGNS].with_extremes(bad=HIDDEN)
+    return axes.imshow(values, cmap=colours, vmin=-limit, vmax=limit, interpolation="nearest", **more)
+
+
+def brightest(values: FloatArray, percentile: float) -> float:
+    """The size from which on colours are full: a percentile of the known values' sizes."""
+    known = np.abs(values[~np.isnan(values)])
+    return (float(np.percentile(known, percentile)) if len(known) else 0.0) or 1.0
+
+
+def name_columns(
+    axes: Axes,
+    names: Sequence[str],
+    most: int = MOST_NAMES,
+    longest: int = 14,
+    room: int = 45,
+    size: float = 8.0,
+    first: float = 0.0,
+) -> None:
+    """The columns' names below the axes, unless there are too many; flat where so many letters have room."""
+    if len(names) > most:
         return
-    short = [short_name(name, _LONGEST_NAME) for name in names]
-    flat = len(short) * max(map(len, short)) <= 45
-    axes.set_xticks(range(len(short)), short, rotation=0 if flat else 90, fontsize=8)
+    short = [short_name(name, longest) for name in names]
+    flat = len(short) * max(map(len, short)) <= room
+    axes.set_xticks(np.arange(len(short)) + first, short, rotation=0 if flat else 90, fontsize=size)
     axes.tick_params(axis="x", length=0)

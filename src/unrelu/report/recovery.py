@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,13 +25,16 @@ from unrelu.report.pictures import (
     NAIVE,
     SEEN,
     Numbers,
+    brightest,
     cells_of,
+    draw_signed,
     evenly,
     name_columns,
     new_figure,
+    parts_of,
     tidy,
 )
-from unrelu.report.tables import numbered, shape_words
+from unrelu.report.tables import Facts, Rows, facts, numbered, rows, shape_words, table_of
 from unrelu.shapes import latent_limits, to_latent
 from unrelu.tables.write import names_or_numbers
 from unrelu.validation import counted, listed
@@ -70,11 +73,12 @@ def _variance_shares(recovery: ReLUMatrixRecovery) -> FloatArray:
     return np.asarray(variance / (float(variance.sum()) or 1.0))
 
 
-def factor_facts(recovery: ReLUMatrixRecovery, most: int = 3) -> dict[str, Any]:
-    """All of it, for JSON; of each component, the strongest first, its share and the columns that it moves most."""
+@facts.register
+def _(recovery: ReLUMatrixRecovery) -> Facts:
+    """Of each component, the strongest first, its share and the columns that it moves most."""
     report, names, shares, components = recovery.report_, _names_of(recovery), _variance_shares(recovery), []
     for name, share, row in zip(numbered("c", len(shares)), shares, recovery.components_, strict=True):
-        strongest = np.argsort(-np.abs(row), kind="stable")[:most].tolist()
+        strongest = np.argsort(-np.abs(row), kind="stable")[:3].tolist()
         loadings = [{"column": names[j], "loading": float(row[j])} for j in strongest]
         components.append({"name": name, "share": float(share), "strongest": loadings})
     return {
@@ -85,12 +89,14 @@ def factor_facts(recovery: ReLUMatrixRecovery, most: int = 3) -> dict[str, Any]:
     }
 
 
-def factor_shown(recovery: ReLUMatrixRecovery) -> tuple[dict[str, str], list[Table]]:
-    """How the recovery went, name by name; tables of the numbers tried and of the components."""
-    report, names, facts = recovery.report_, _names_of(recovery), factor_facts(recovery)
+@rows.register
+def _(recovery: ReLUMatrixRecovery, before: Mapping[str, str] = {}) -> Rows:
+    """How the recovery went, name by name, below what is known ``before``; the numbers tried; the components."""
+    report, names, told = recovery.report_, _names_of(recovery), facts(recovery)
     chosen = f", chosen of {len(report.component_errors)} by held-out cells" if report.component_errors else ""
     missing = f"; {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
     described = {
+        **before,
         "table": f"{report.n_rows:,} x {report.n_features:,}",
         "components": f"{report.n_components:,}{chosen}",
         "method": report.method,
@@ -101,32 +107,31 @@ def factor_shown(recovery: ReLUMatrixRecovery) -> tuple[dict[str, str], list[Tab
     }
     if report.noise is not None:
         described["noise"] = f"{report.noise:.4g} (standard deviation inside the rectifier)"
-    if facts["weak_columns"]:
-        described["weak columns"] = f"{listed(facts['weak_columns'], most=8)} ({_WEAK})"
+    if told["weak_columns"]:
+        described["weak columns"] = f"{listed(told['weak_columns'], most=8)} ({_WEAK})"
     if report.weak_rows:
         described["weak rows"] = f"{report.weak_rows:,} ({_WEAK})"
     if recovery.shapes_ is not None:
-        told = zip(names, facts["shapes"], strict=True)
-        shapes = listed([f"{name} {words}" for name, words in told], most=8)
+        shapes = listed([f"{name} {words}" for name, words in zip(names, told["shapes"], strict=True)], most=8)
         described["shapes"] = f"{shapes} (components and bias are of latent values)"
-    tables = []
+    tables: Rows = [fact_table(described)]
     if report.component_errors:
         tried = [
             (f"{count}", f"{error:.3g}", "chosen" if count == report.n_components else "")
             for count, error in report.component_errors
         ]
         tables.append(Table((">components", ">error on held-out cells", ""), tried))
-    lines = []
-    for component in facts["components"]:
-        strongest = ", ".join(f"{item['column']} {item['loading']:+.3g}" for item in component["strongest"])
-        lines.append((component["name"], f"{component['share']:.1%}", strongest))
-    heads = ("<component", ">variance", "strongest columns, and their loadings")
-    return described, [*tables, Table(heads, lines, most=_MOST_COMPONENTS)]
+    for component in told["components"]:
+        component["loadings"] = ", ".join(f"{each['column']} {each['loading']:+.3g}" for each in component["strongest"])
+    columns = (
+        ("<component", "{name}"),
+        (">variance", "{share:.1%}"),
+        ("strongest columns, and their loadings", "{loadings}"),
+    )
+    return [*tables, table_of(told["components"], *columns, most=_MOST_COMPONENTS)]
 
 
-def factor_cells(
-    recovery: ReLUMatrixRecovery, table: Samples, most: int = MOST_CELLS
-) -> tuple[FloatArray, FloatArray, BoolArray, Numbers]:
+def factor_cells(recovery: ReLUMatrixRecovery, table: Samples) -> tuple[FloatArray, FloatArray, BoolArray, Numbers]:
     """Heights over the floor (latent ones, with shapes) in the table, NaN where missing, and in T; which are at the
     floor; and all columns in the order shown.
 
@@ -139,7 +144,7 @@ def factor_cells(
     size = np.sqrt((recovery.components_**2).sum(axis=0) + (recovery.bias_ - floor) ** 2)
     share = recovery.components_[0] / np.where(size > 0.0, size, 1.0)
     row_order, order = (np.argsort(each, kind="stable") for each in (recovery.latent_[:, 0], share))
-    rows, columns = row_order[evenly(len(row_order), most)], order[evenly(len(order), most)]
+    rows, columns = row_order[evenly(len(row_order), MOST_CELLS)], order[evenly(len(order), MOST_CELLS)]
     cells = cells_of(table, rows, columns)
     if recovery.shapes_ is not None:
         chosen = tuple(recovery.shapes_[j] for j in columns.tolist())
@@ -158,24 +163,28 @@ def column_shares(rows: LatentRows) -> FloatArray:
     return np.asarray(rows.flagged.sum(axis=0) / np.maximum(seen, 1))
 
 
-def recovery_facts(rows: LatentRows, names: Sequence[str] | None) -> dict[str, Any]:
-    """All of it, for JSON; of the rows, counted from 1, only those that are ambiguous, or could not be recovered."""
-    report, shares = rows.report, column_shares(rows)
+@facts.register
+def _(found: LatentRows, names: Sequence[str] | None) -> Facts:
+    """Of the rows, counted from 1, only those that are ambiguous, or could not be recovered."""
+    report, shares = found.report, column_shares(found)
     ambiguous, bad = [row + 1 for row in report.ambiguous_rows], [(row + 1, why) for row, why in report.bad_rows]
     labels = names_or_numbers(names, len(shares))
     worst = np.argsort(-shares, kind="stable")[:_MOST_COLUMNS].tolist()
     return {
         "report": {**asdict(report), "ambiguous_rows": ambiguous, "bad_rows": bad},
         "columns": [{"column": labels[j], "share": float(shares[j])} for j in worst if shares[j] > 0.0],
-        "ambiguous": [{"row": i + 1, "latent": rows.latent[i], "rival": rows.rivals[i]} for i in report.ambiguous_rows],
+        "ambiguous": [
+            {"row": i + 1, "latent": found.latent[i], "rival": found.rivals[i]} for i in report.ambiguous_rows
+        ],
         "bad_rows": [{"row": row, "reason": why} for row, why in bad],
     }
 
 
-def recovery_shown(rows: LatentRows, names: Sequence[str] | None, by: str) -> list[str | Table]:
-    """All of it, for the terminal; ``by``: through what, and how long it took."""
-    report = rows.report
-    n_missing = int(np.isnan(rows.outliers[rows.done]).sum())
+@rows.register
+def _(found: LatentRows, by: str, names: Sequence[str] | None) -> Rows:
+    """``by``: through what, and how long it took."""
+    report = found.report
+    n_missing = int(np.isnan(found.outliers[found.done]).sum())
     missing = f"; {counted(n_missing, 'missing cell')} filled in" if n_missing else ""
     prior = "" if report.method == "lasso" else f", prior {report.prior}"
     described = {
@@ -191,9 +200,10 @@ def recovery_shown(rows: LatentRows, names: Sequence[str] | None, by: str) -> li
         if which:
             named = listed((str(row + 1) for row in which), most=8)
             described[f"{what} rows"] = f"{len(which):,}: row{'s' if len(which) > 1 else ''} {named}"
-    lines = [(each["column"], f"{each['share']:.1%}") for each in recovery_facts(rows, names)["columns"]]
-    most = [Table(("columns with most outliers", ">outliers"), lines)] if lines else []
-    return [f"Recovered {counted(int(rows.done.sum()), 'row')} through {by}.", fact_table(described), *most]
+    shown: Rows = [f"Recovered {counted(int(found.done.sum()), 'row')} through {by}.", fact_table(described)]
+    if columns := facts(found, names)["columns"]:
+        shown.append(table_of(columns, ("columns with most outliers", "{column}"), (">outliers", "{share:.1%}")))
+    return shown
 
 
 def recovered_cells(
@@ -231,8 +241,7 @@ def _draw_beside(
     squares = np.where(there, heights[1], 0.0) ** 2
     spread = np.sqrt(squares.sum(axis=0) / np.maximum(there.sum(axis=0), 1))  # root mean squares
     spread[spread == 0.0] = 1.0
-    known = np.abs(heights[1] / spread)[there]
-    limit = (float(np.percentile(known, _BRIGHTEST)) if len(known) else 0.0) or 1.0
+    limit = brightest(heights[1] / spread, _BRIGHTEST)
     norm = Normalize(-limit if signed else 0.0, limit)
     colours = matplotlib.colormaps[BOTH_SIGNS if signed else "Blues"]
     axes = tuple(figure.subplots(1, 2))
@@ -253,17 +262,13 @@ def factor_picture(recovery: ReLUMatrixRecovery, table: Samples) -> Figure:
     report, (rank, d) = recovery.report_, recovery.components_.shape
     panels = rank if d <= _MOST_BARS and rank <= _MOST_BAR_PANELS else 0  # of bars, where there are few enough
     below_height = max(1.9, 0.75 * panels)
-    figure = new_figure((11.5, 6.2 + below_height))
-    figure.suptitle(
-        f"Rank {report.n_components:,} behind {report.n_rows:,} x {report.n_features:,} values,"
-        f" {report.share_floored:.0%} of them hidden at the floor",
-        fontsize=14,
-        color=INK,
-    )
-    above, below = cast("list[SubFigure]", figure.subfigures(2, 1, height_ratios=[4.6, below_height]))
+    title = f"Rank {report.n_components:,} behind {report.n_rows:,} x {report.n_features:,} values,"
+    title += f" {report.share_floored:.0%} of them hidden at the floor"
+    figure = new_figure((11.5, 6.2 + below_height), title)
+    above, below = parts_of(figure, heights=[4.6, below_height])
     _draw_table_and_hidden(above, recovery, table)
     if report.component_errors:
-        below, right = cast("list[SubFigure]", below.subfigures(1, 2, width_ratios=[2.2, 1.0]))
+        below, right = parts_of(below, widths=[2.2, 1.0])
         _draw_ranks(right.subplots(), report)
     _draw_components(below, recovery, bars=panels > 0)
     return figure
@@ -278,11 +283,10 @@ def _draw_table_and_hidden(figure: SubFigure, recovery: ReLUMatrixRecovery, tabl
     missing = ", white: missing" if np.isnan(heights).any() else ""
     titles = f"Seen: the table (grey: at the floor{missing})", "Recovered: T (blue: what the floor hid)"
     for axes, title in zip((left, right), titles, strict=True):
-        tidy(axes, title, "columns, by component c0", "")
+        tidy(axes, title, "columns, by component c0", "", frame=False)
         axes.set_title(title, loc="left", fontsize=11, color=INK, pad=14 if report.weak_columns else None)
         axes.set_xticks([])
         axes.set_yticks([])
-        axes.spines[:].set_visible(False)
         name_columns(axes, tuple(names[j] for j in order.tolist()))
     left.set_ylabel("rows, by component c0")
     weak = np.flatnonzero(np.isin(order, report.weak_columns))
@@ -299,13 +303,10 @@ def _draw_components(figure: SubFigure, recovery: ReLUMatrixRecovery, bars: bool
     weak, column = np.array(recovery.report_.weak_columns), "column" if len(names) > MOST_NAMES else ""
     if not bars:
         axes = figure.subplots()
-        limit = float(np.percentile(np.abs(components), 99.5)) or 1.0
-        colours: Any = {"cmap": BOTH_SIGNS, "vmin": -limit, "vmax": limit}
-        image = axes.imshow(components, aspect="auto", interpolation="nearest", **colours)
+        image = draw_signed(axes, components, brightest(components, 99.5), aspect="auto")
         step = max(1, -(-len(labels) // 12))
-        tidy(axes, _COMPONENTS, column, "")
+        tidy(axes, _COMPONENTS, column, "", frame=False)
         axes.set_yticks(range(0, len(labels), step), labels[::step], fontsize=8)
-        axes.spines[:].set_visible(False)
         name_columns(axes, names)
         axes.plot(weak, np.full(len(weak), -0.5), "v", color=NAIVE, markersize=6, clip_on=False)
         figure.colorbar(image, ax=axes, pad=0.02, extend="both")
@@ -348,11 +349,10 @@ def recover_picture(rows: LatentRows, floor: ArrayLike, table: Samples, names: S
     report, (n, d) = rows.report, rows.clean.shape
     given, clean, flagged, sizes = recovered_cells(rows, floor_per_column(floor, d), table)
     labels, n_bad = names_or_numbers(names, d), len(report.bad_rows)
-    figure = new_figure((11.5, 8.2))
     skipped = f" ({n_bad:,} skipped)" if n_bad else ""
     title = f"{n:,} rows{skipped} of {d:,} values, {report.share_outliers:.1%} of them outliers"
-    figure.suptitle(title, fontsize=14, color=INK)
-    above, below = cast("list[SubFigure]", figure.subfigures(2, 1, height_ratios=[4.6, 3.0]))
+    figure = new_figure((11.5, 8.2), title)
+    above, below = parts_of(figure, heights=[4.6, 3.0])
     # The axes count all rows (from 1) and columns, also where not all of them are shown.
     place = {"extent": (-0.5, d - 0.5, n + 0.5, 0.5)}
     panels = _draw_beside(above, (given, clean), (flagged, NAIVE), HIDDEN, False, place)
@@ -360,8 +360,7 @@ def recover_picture(rows: LatentRows, floor: ArrayLike, table: Samples, names: S
     skipped = " (grey: skipped rows)" if n_bad else ""
     titles = f"Given: the table (orange: outliers{missing})", f"Clean: as recovered{skipped}"
     for axes, title in zip(panels, titles, strict=True):
-        tidy(axes, title, "" if d <= MOST_NAMES else "column", "")
-        axes.spines[:].set_visible(False)
+        tidy(axes, title, "" if d <= MOST_NAMES else "column", "", frame=False)
         name_columns(axes, labels)
     panels[0].set_ylabel("rows, in the order of the table")
     left, right = below.subplots(1, 2)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import singledispatch
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -17,7 +18,46 @@ from unrelu.shapes import Power, Shape
 from unrelu.tables.write import names_or_numbers, write_columns, write_table
 from unrelu.validation import counted, listed
 
+Facts: TypeAlias = dict[str, Any]
+Rows: TypeAlias = list[str | Table]
+
 ROWS_AT_A_TIME = 100_000  # of a table that is written line by line
+
+
+# Every result is told by these two, whatever its class: those of this package have methods of the same names, those of
+# the core are registered where their pictures are.
+
+
+@singledispatch
+def facts(result: Any, *about: Any, **known: Any) -> Facts:
+    """All that a result says, for JSON: by names, numbers as they are."""
+    told: Facts = result.facts(*about, **known)
+    return told
+
+
+@singledispatch
+def rows(result: Any, *about: Any) -> Rows:
+    """The same for people: lines of text and tables. ``about`` begins with by whom, and how long it took."""
+    told: Rows = result.rows(*about)
+    return told
+
+
+def table_of(
+    records: Iterable[Mapping[str, Any]], *columns: tuple[str, str], title: str = "", most: int | None = None
+) -> Table:
+    """A line for every record; a column is a head, and what stands below it of a record: ("mean", "{mean:.4g}").
+
+    A number that is not there, NaN, is left out.
+
+    >>> table_of([{"name": "As", "mean": 0.25}], ("column", "{name}"), (">mean", "{mean:.2f}")).lines
+    [['As', '0.25']]
+    """
+    heads = [head for head, _ in columns]
+    lines = []
+    for record in records:
+        texts = [text.format_map(record) for _, text in columns]
+        lines.append(["" if h[:1] == ">" and t in ("nan", "nan%") else t for h, t in zip(heads, texts, strict=True)])
+    return Table(heads, lines, title, most)
 
 
 def labels(model: RectifiedGaussian) -> tuple[str, ...]:
@@ -69,12 +109,12 @@ def trust_line(doubts: Sequence[Doubt]) -> str:
 
     >>> trust_line([])
     'Nothing seen in the table speaks against the answer.'
-    >>> trust_line([Doubt("skewed", (0, 3), "", ""), Doubt("few rows", (), "", "")])
-    'Doubtful, so that the answer may be wrong: skewed (2 columns), few rows.'
+    >>> trust_line([Doubt("skewed", (0, 3), "", ""), Doubt("few-rows", (), "", "")])
+    'Doubtful, so that the answer may be wrong: skewed (2 columns), few-rows.'
     """
     if not doubts:
         return "Nothing seen in the table speaks against the answer."
-    if [each.kind for each in doubts] == ["left out"]:
+    if [each.kind for each in doubts] == ["left-out"]:
         where = counted(len(doubts[0].columns), "column")
         return f"The answer is that of the rows and cells that belong together: others were left out ({where})."
     told = [f"{each.kind} ({counted(len(each.columns), 'column')})" if each.columns else each.kind for each in doubts]

@@ -117,9 +117,8 @@ def layer_picture(
     from matplotlib.lines import Line2D
 
     true, naive, learned = moments
-    figure = new_figure((11.0, 10.0))
     title = f"Undoing the ReLU: {len(names)} hidden units, learned from their activations alone"
-    figure.suptitle(title, fontsize=15, color=INK)
+    figure = new_figure((11.0, 10.0), title, 15.0)
     (of_pairs, of_means), below = figure.subplots(2, 2)
     errors = [moment_errors(each, true) for each in (naive, learned)]
     r = [each.correlation[np.triu_indices(len(names), 1)] for each in moments]
@@ -181,9 +180,8 @@ def reproduction_picture(study: Study, results: SeriesOf) -> Figure:
     """A finished study as one picture: panels of curves with error bars, or a table."""
     experiment, panels = study.experiment, study.panels
     size = (4.4 * len(panels), 1.6 + 3.4 * len(experiment.layout))
-    figure = new_figure((10.5, 1.9 + 0.75 * len(experiment.table)) if experiment.table else size)
-    how = "reproduced in brief" if study.quick else "reproduced"
-    figure.suptitle(f"{experiment.title} ({how})", fontsize=14, color=INK)
+    title = f"{experiment.title} ({'reproduced in brief' if study.quick else 'reproduced'})"
+    figure = new_figure((10.5, 1.9 + 0.75 * len(experiment.table)) if experiment.table else size, title)
     (_draw_table if experiment.table else _draw_panels)(figure, study, results)
     return figure
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.contracts import CellLimits
-from unrelu.errors import InvalidDataError, InvalidParameterError, NondetectWarning
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.rows import Floats
 from unrelu.validation import check_choice, counted, listed, warn
 
@@ -371,5 +371,5 @@ def warn_of_nondetects(seen: Mapping[int, Seen], names: Sequence[str], reading: 
         warn(
             f"Cells that were not detected are low, but were read as missing: column {listed(columns)}."
             " nondetect='floor' puts them at the floor; nondetect='missing' says that missing is right.",
-            NondetectWarning,
+            "nondetect",
         )

@@ -25,7 +25,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from unrelu.errors import GuessedHeaderWarning, InputFileError, MissingDependencyError
+from unrelu.errors import InputFileError, MissingDependencyError
 from unrelu.tables.arrow_files import as_rows, read_texts
 from unrelu.tables.cells import PLAIN_MISSING, Reading, Seen, UnreadableCell, column_phrase, decimal_vote, read_cell
 from unrelu.tables.table_file import Faults, Piece, TableFile, damage_reported, first_line, row_and_line, without
@@ -98,7 +98,7 @@ class CsvFile(TableFile):
         }
         if guess in said:
             shown = listed(map(str.strip, head[0]), most=4)
-            warn(f"{self.name}: the first line ({shown}) {said[guess]}", GuessedHeaderWarning)
+            warn(f"{self.name}: the first line ({shown}) {said[guess]}", "guessed-header")
         return bool(guess)
 
     def check(self, wanted: Sequence[int], thorough: bool = False) -> np.dtype[Any]:

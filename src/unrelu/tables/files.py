@@ -17,7 +17,7 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from unrelu.contracts import Block
-from unrelu.errors import InputFileError, InvalidParameterError, SkippedFilesWarning
+from unrelu.errors import InputFileError, InvalidParameterError
 from unrelu.passes.rows import Ask, Part, Rows, checked_block_rows, regroup, rows_per_block
 from unrelu.tables.cells import ColumnKey, Reading, Seen, at_limits, stated_limits, told, warn_of_nondetects
 from unrelu.tables.choose import chosen_tables, match_columns, no_row
@@ -364,7 +364,7 @@ def _file_samples(names: Sequence[str], reading: Reading, block_rows: int | None
     if not tables:
         raise InputFileError(f"No file can be read: all {len(bad)} are bad. {next(iter(bad.values()))}")
     if bad:
-        warn(f"{counted(len(bad), 'bad file')} left out. {listed(bad.values(), most=8)}", SkippedFilesWarning)
+        warn(f"{counted(len(bad), 'bad file')} left out. {listed(bad.values(), most=8)}", "skipped-files")
     samples = FileSamples(tables, reading, block_rows)
     samples.skipped_files = bad
     return samples

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from unrelu.contracts import Block, BoolArray, CellLimits, FloatArray, Marks, Samples
-from unrelu.errors import InvalidDataError, InvalidParameterError, RoundedLimitWarning
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import is_by_cell, levels
 from unrelu.passes.columns import cell_floors_of_data
 from unrelu.passes.rows import RowsOf
@@ -177,7 +177,7 @@ def warn_of_digits(
             f"The {extreme} value of a column, which repeats, was taken for its {what}, as it is the same but for"
             f" rounding. In {listed(each, most=6)}. Say {what}={word!r} if that is right; if not, correct"
             " the values there.",
-            RoundedLimitWarning,
+            "rounded-limit",
         )
 
 
@@ -201,7 +201,7 @@ def cell_limits_of_data(
                 f"The {extreme} value of cells with one {what}, which repeats, was taken for it, as it is the same but"
                 f" for rounding. In {listed(each, most=6)}. Give these numbers as {what}= if that is right; if not,"
                 " correct the values there.",
-                RoundedLimitWarning,
+                "rounded-limit",
             )
     return low, -high
 

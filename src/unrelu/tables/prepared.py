@@ -16,7 +16,7 @@ from unrelu.kernels.columns import interpolate
 from unrelu.limits import lifts
 from unrelu.passes.engine import map_in_threads
 from unrelu.passes.rows import Rows, RowsOf, as_rows
-from unrelu.passes.tiles import ScreeningQuestion, least_allowed, reachable, seen_above, without_absent
+from unrelu.passes.tiles import least_allowed, reachable, screening_of, seen_above, without_absent
 from unrelu.shapes import Free, Shape, Shapes, latent_limits, refuse_outside
 from unrelu.validation import column_label
 
@@ -209,11 +209,10 @@ class PreparedRows(RowsOf):
         columns, plain = self._columns, self._columns.plain
         present = replace(block, values=without_absent(block.values, block.weights))
         if not self._screened:
-            question = ScreeningQuestion(plain.lowest)
-            screening = question(present)
+            screening = screening_of(present, plain.lowest)
             if self._judging and screening.large_count.any():
                 present = replace(present, values=reachable(present.values))
-                screening = question(present)
+                screening = screening_of(present, plain.lowest)
             screening.check(plain, self.feature_names)
         mirrored = columns.mirrored.any()
         x = present.values * columns.sign.astype(present.values.dtype) if mirrored else present.values

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from unrelu.contracts import Block
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.contracts import Block, Evidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.rows import Rows
 
 
@@ -26,7 +26,7 @@ class MarkedRows(Rows):
 @pytest.fixture(scope="session")
 def marked_evidence():
     def evidence(values, beyond, size=10**9):
-        return SampleEvidence(MarkedRows(values, beyond, size), LocalEngine())
+        return Evidence(MarkedRows(values, beyond, size), LocalEngine())
 
     return evidence
 

@@ -21,7 +21,7 @@ def test_floors_and_marks_together():
 
 
 def test_the_tally_counts_by_weight_and_merges():
-    question = CellTallyQuestion((0.5, -np.inf, -np.inf))
+    question = CellTallyQuestion((0.5, -np.inf, -np.inf), (0.5, -np.inf, -np.inf))
     tally = question(BLOCK)
     np.testing.assert_array_equal(tally.seen, [1.0, 1.0, 4.0])
     np.testing.assert_array_equal(tally.below, [1.0, 1.0, 0.0])

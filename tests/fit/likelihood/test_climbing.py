@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import unrelu
+from unrelu.contracts import Evidence
 from unrelu.fit.likelihood.climbing import Cells, CovarianceLaw, FactorLaw, Prior, climb
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples
 
 D, N = 6, 1500
@@ -17,7 +18,7 @@ def evidence():
     weights = rng.standard_normal((D, 2))
     covariance = weights @ weights.T + 0.09 * np.eye(D)
     model = unrelu.RectifiedGaussian(rng.uniform(-0.5, 0.5, D) * np.sqrt(np.diagonal(covariance)), covariance)
-    return SampleEvidence(ArraySamples(model.sample(N, random_state=1)), LocalEngine())
+    return Evidence(ArraySamples(model.sample(N, random_state=1)), LocalEngine())
 
 
 CELLS = Cells(np.arange(D), np.zeros(D), np.ones(D), np.zeros(D))

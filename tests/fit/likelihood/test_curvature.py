@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import unrelu
+from unrelu.contracts import Evidence
 from unrelu.fit.likelihood import climbing as curvature
 from unrelu.fit.likelihood.climbing import Cells, CovarianceLaw, FactorLaw, Prior, climb, scores_of
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples
 
 D, N = 3, 400
@@ -29,7 +30,7 @@ def around(evidence, cells, law):
 
 @pytest.mark.parametrize("name", LAWS)
 def test_information_is_the_bend_of_the_likelihood(rows, name):
-    evidence = SampleEvidence(ArraySamples(rows), LocalEngine())
+    evidence = Evidence(ArraySamples(rows), LocalEngine())
     law = climb(evidence, CELLS, LAWS[name], PRIOR, (N, N)).law
     found, p, step = around(evidence, CELLS, law), law.n_coordinates, 0.02
 
@@ -45,7 +46,7 @@ def test_information_is_the_bend_of_the_likelihood(rows, name):
 
 
 def test_the_slope_of_the_correction_is_its_derivative(rows):
-    evidence = SampleEvidence(ArraySamples(rows), LocalEngine())
+    evidence = Evidence(ArraySamples(rows), LocalEngine())
     law = climb(evidence, CELLS, LAWS["covariance"], PRIOR, (N, N)).law
     found = around(evidence, CELLS, law)[2]
 
@@ -62,7 +63,7 @@ def test_the_slope_of_the_correction_is_its_derivative(rows):
 
 def test_complete_rows_have_the_information_of_complete_rows_also_on_a_part_of_them(monkeypatch):
     y = np.random.default_rng(0).multivariate_normal(np.zeros(D), 0.5 * np.eye(D) + 0.5, size=N)
-    evidence = SampleEvidence(ArraySamples(y), LocalEngine())
+    evidence = Evidence(ArraySamples(y), LocalEngine())
     cells = Cells(np.arange(D), np.zeros(D), np.ones(D), np.full(D, -np.inf))
     law = climb(evidence, cells, LAWS["covariance"], PRIOR, (N, N)).law
     wanted = np.diag(N * law.complete_metric)

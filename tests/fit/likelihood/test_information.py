@@ -8,7 +8,7 @@ import pytest
 import unrelu
 from tests.references import full_likelihood as exact
 from unrelu import RectifiedGaussianLearner
-from unrelu.errors import DoubtfulTableWarning
+from unrelu.errors import AssumptionWarning
 from unrelu.fit.likelihood import climbing as curvature
 from unrelu.fit.likelihood import learning as information
 
@@ -18,7 +18,7 @@ UPPER = np.triu_indices(4, 1)
 
 def fit(x, **options):
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DoubtfulTableWarning)  # of columns that are not normal
+        warnings.simplefilter("ignore", AssumptionWarning)  # of columns that are not normal
         return RectifiedGaussianLearner("full_likelihood", shape="normal", **options).fit(x)
 
 

@@ -6,9 +6,10 @@ import pytest
 
 import unrelu
 from tests.references.commands import invoke
+from tests.warned import warns
 from unrelu import RectifiedGaussianLearner
 from unrelu.contracts import Block, RowLabels
-from unrelu.errors import FewGroupsWarning, InvalidDataError, InvalidParameterError
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.pair_moments import AllButGroup, GroupedMomentsQuestion, PairMomentsQuestion
 from unrelu.tables import ArraySamples
 
@@ -49,7 +50,7 @@ def test_errors_are_those_of_fits_without_the_groups(n_components):
     groups = np.minimum(np.arange(300) // 25, 7)  # the last one is larger
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 300)
     with np.testing.suppress_warnings() as noted:
-        noted.filter(unrelu.errors.DoubtfulTableWarning)
+        noted.filter(unrelu.errors.AssumptionWarning)
         fitted = learner(n_components=n_components).fit(x, groups=groups, sample_weight=weights)
         wanted = left_out(x, groups, weights, n_components=n_components)
     np.testing.assert_allclose(errors(fitted), wanted, rtol=0.03)  # the correction's step is that of all rows
@@ -123,7 +124,7 @@ def test_groups_that_cannot_be_left_out_are_named():
         learner().fit(x, groups=groups)
     with pytest.raises(InvalidDataError, match="rows are in one group"):
         learner().fit(MODEL.sample(60, random_state=0), groups=np.zeros(60))
-    with pytest.warns(FewGroupsWarning):
+    with warns("few-groups"):
         learner().fit(MODEL.sample(200, random_state=0), groups=np.arange(200) % 3)
 
 

@@ -7,14 +7,12 @@ import pytest
 
 import unrelu
 from tests.references import full_likelihood as exact
+from tests.warned import warns
 from unrelu import RectifiedGaussianLearner
 from unrelu.contracts import Assumptions
 from unrelu.errors import (
-    FewPositivesWarning,
     InvalidDataError,
     InvalidParameterError,
-    NotConvergedWarning,
-    PerfectCorrelationWarning,
 )
 from unrelu.fit.likelihood import climbing as curvature
 from unrelu.fit.likelihood.learning import LikelihoodReport
@@ -79,11 +77,12 @@ def test_finds_the_exact_maximum_for_three_columns_with_gaps():
 def test_limits_stated_by_cells_are_floors():
     """The same rows, with the columns' floors as marks: another start leads to the same maximum."""
     from tests.fit.likelihood.conftest import MarkedRows
-    from unrelu.passes.engine import LocalEngine, SampleEvidence
+    from unrelu.contracts import Evidence
+    from unrelu.passes.engine import LocalEngine
 
     x = FIVE.sample(1500, random_state=0)
     marks = np.where(x == 0.0, -1, 0).astype(np.int8)
-    plain, found = fit(x), learned(SampleEvidence(MarkedRows(x, marks), LocalEngine()), 5)
+    plain, found = fit(x), learned(Evidence(MarkedRows(x, marks), LocalEngine()), 5)
     assert np.abs((found.distribution.bias - plain.bias_) / plain.bias_stderr_).max() < 0.01
     apart = (found.distribution.correlation - plain.correlation_)[np.triu_indices(5, 1)]
     assert np.abs(apart / plain.correlation_stderr_[np.triu_indices(5, 1)]).max() < 0.01
@@ -151,7 +150,7 @@ def test_weights_are_repeated_rows():
 def test_a_column_hardly_ever_seen_is_said_and_wide():
     x = FIVE.sample(2000, random_state=0)
     x[:, 1] = np.maximum(x[:, 1] - np.quantile(x[:, 1], 0.99), 0.0)
-    with pytest.warns(FewPositivesWarning, match="column 1"):
+    with warns("few-positives", match="column 1"):
         learner = fit(x)
     assert learner.bias_stderr_[1] > 5.0 * learner.bias_stderr_[0]
 
@@ -159,7 +158,7 @@ def test_a_column_hardly_ever_seen_is_said_and_wide():
 def test_a_column_twice_is_an_image_of_itself():
     x = FIVE.sample(500, random_state=0)
     twice = np.column_stack([x, 3.0 * x[:, 1]])
-    with pytest.warns(PerfectCorrelationWarning):
+    with warns("perfect-correlation"):
         learner = fit(twice)
     plain = fit(x)
     np.testing.assert_allclose(learner.covariance_[:5, :5], plain.covariance_, rtol=1e-4, atol=1e-5)
@@ -188,7 +187,7 @@ def test_what_it_does_not_do_is_said(laboratories, marked_evidence):
         RectifiedGaussianLearner("one_pass", n_components="auto").fit(x)
     with pytest.raises(InvalidParameterError, match="max_rounds"):
         RectifiedGaussianLearner(unrelu.methods.FullLikelihood(max_rounds=0)).fit(x)
-    with pytest.warns(NotConvergedWarning, match="after 1 rounds"):
+    with warns("not-converged", match="after 1 rounds"):
         assert not RectifiedGaussianLearner(unrelu.methods.FullLikelihood(max_rounds=1)).fit(x).report_.converged
     values, beyond, _ = laboratories(PAIR, 50)
     beyond[:, 1] = -1

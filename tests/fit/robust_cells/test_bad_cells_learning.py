@@ -9,8 +9,9 @@ import pytest
 import unrelu
 from benchmarks.cells.accuracy import error, one_pass
 from benchmarks.cells.dirt import ROWS, Place
+from tests.warned import kinds_of, lines_of, warns
 from unrelu import RectifiedGaussianLearner
-from unrelu.errors import InvalidDataError, ManyBadCellsWarning
+from unrelu.errors import InvalidDataError
 from unrelu.fit.robust_cells import learn as learning
 from unrelu.tables import ArraySamples
 
@@ -141,7 +142,7 @@ def test_skewed_tables_are_doubted_rather_than_emptied(kind):
     with warnings.catch_warnings(record=True) as got:
         warnings.simplefilter("always")
         learner = learn(x, shape="normal")
-    assert {"ManyBadCellsWarning", "SkewedColumnsWarning"} & {each.category.__name__ for each in got}
+    assert {"many-bad-cells", "skewed"} & set(kinds_of(got))
     assert learner.report_.share_bad < 0.25
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -151,7 +152,7 @@ def test_skewed_tables_are_doubted_rather_than_emptied(kind):
 def test_zeros_of_counts_are_not_taken_for_failures():
     z = np.random.default_rng(0).multivariate_normal(np.zeros(6), 0.5 + 0.5 * np.eye(6), 3000)
     counts = np.random.default_rng(1).poisson(np.exp(0.5 * z + 0.5)).astype(float)
-    with pytest.warns(ManyBadCellsWarning):
+    with warns("many-bad-cells"):
         learner = learn(counts)
     assert (learner.cell_weights_ < 0.5).mean() < 0.05
 
@@ -189,7 +190,7 @@ def test_no_column_loses_more_than_a_third_of_its_cells_or_of_those_off_the_floo
     bad, off = learner.cell_weights_ < 0.5, x > floor
     assert (bad.mean(axis=0) <= 1 / 3).all()
     assert ((bad & off).sum(axis=0) <= off.sum(axis=0) / 3).all()
-    named = " ".join(str(each.message) for each in got if each.category is ManyBadCellsWarning)
+    named = " ".join(lines_of(got, "many-bad-cells"))
     assert ("left as they are" in named) == (law not in ("skewed, a power", "tails"))
     detector = unrelu.FloorOutlierDetector("robust_cells", **options)
     with warnings.catch_warnings():
@@ -211,7 +212,7 @@ def test_columns_are_left_for_what_all_rows_say_and_not_the_sample_alone(monkeyp
         return replace(found, rows=found.rows[keep], values=found.values[keep], weights=found.weights[keep])
 
     monkeypatch.setattr(learning, "sampled_table", sample_with_fewer)
-    with pytest.warns(ManyBadCellsWarning, match=r"in column 0:.* left as they are"):
+    with warns("many-bad-cells", match=r"left as they are.* In column 0\."):
         assert not (learn(x, floor=None, shape="normal").cell_weights_[:, 0] < 0.5).any()
     x[495:502, 0] -= 9.0
     with warnings.catch_warnings():
@@ -240,7 +241,7 @@ class TestBadInput:
         _, x, bad, _ = dirty
         x, far = x[:1500].copy(), np.arange(1500) % 20 < 9
         x[:, 0] = np.where(far, x[:, 0] + shift, x[:, 0])
-        with pytest.warns(ManyBadCellsWarning, match=r"in column 0:.* left as they are"):
+        with warns("many-bad-cells", match=r"left as they are.* In column 0\."):
             learner = learn(x, shape="normal")
         found = learner.cell_weights_ < 0.5
         assert not found[:, 0].any()
@@ -253,7 +254,7 @@ class TestBadInput:
         with warnings.catch_warnings(record=True) as got:
             warnings.simplefilter("always")
             learn(np.exp(2.0 * z), shape="normal")
-        assert ManyBadCellsWarning in {each.category for each in got}
+        assert "many-bad-cells" in kinds_of(got)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert learn(np.exp(2.0 * z)).report_.share_bad < 0.005

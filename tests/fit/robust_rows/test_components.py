@@ -206,7 +206,7 @@ class TestGaussian:
         assert component.bias[1] < -0.3
         assert np.linalg.eigvalsh(component.correlation)[1] > 0.1
 
-    @pytest.mark.filterwarnings("ignore::unrelu.errors.FewPositivesWarning")
+    @pytest.mark.filterwarnings("ignore::unrelu.errors.DataWarning")
     def test_a_column_without_positives_is_no_obstacle(self, table, setting):
         half = table[:200].copy()
         half[:, 1] = 0.0
@@ -214,7 +214,7 @@ class TestGaussian:
         assert np.isfinite(component.log_density(table)).all()
         assert (component.scale > 0.0).all()
 
-    @pytest.mark.filterwarnings("ignore::unrelu.errors.FewPositivesWarning")
+    @pytest.mark.filterwarnings("ignore::unrelu.errors.DataWarning")
     def test_one_row_is_no_obstacle(self, table, setting):
         component = gaussian_from(setting.question(Block(table[:1])), setting)
         assert np.isfinite(component.log_density(table)).all()

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from unrelu import RectifiedGaussian
-from unrelu.contracts import Assumptions, Block
+from unrelu.contracts import Assumptions, Block, Evidence
 from unrelu.errors import InvalidDataError
 from unrelu.fit.robust_rows.mixture import (
     SETTLED,
@@ -24,7 +24,7 @@ from unrelu.fit.robust_rows.mixture import (
     settle_on_all,
 )
 from unrelu.fit.robust_rows.table import prior_record
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.tiles import SubsampleQuestion
 from unrelu.tables import ArraySamples
 
@@ -51,7 +51,7 @@ def component(setting, rows):
 
 
 def evidence(x, weights=None):
-    return SampleEvidence(ArraySamples(x, weights=weights), LocalEngine())
+    return Evidence(ArraySamples(x, weights=weights), LocalEngine())
 
 
 @pytest.fixture(scope="module")
@@ -271,7 +271,7 @@ class TestEM:
 
     def test_blocks_do_not_matter(self, table, mixture):
         whole = settle(evidence(table), mixture, 6)
-        parts = settle(SampleEvidence(ArraySamples(table, block_rows=700), LocalEngine()), mixture, 6)
+        parts = settle(Evidence(ArraySamples(table, block_rows=700), LocalEngine()), mixture, 6)
         np.testing.assert_allclose(parts.mixture.shares, whole.mixture.shares, rtol=1e-8)
         np.testing.assert_allclose(parts.mixture.main_component.bias, whole.mixture.main_component.bias, atol=1e-8)
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner
-from unrelu.contracts import Assumptions, Block
+from unrelu.contracts import Assumptions, Block, Evidence
 from unrelu.fit.one_pass import learn_record
 from unrelu.fit.robust_rows.learn import Refit, RowVerdicts, completed, excess_cut, reweighted_moments, verdicts_of
 from unrelu.fit.robust_rows.mixture import GaussianComponent, Mixture, Setting, gaussian_from
 from unrelu.fit.robust_rows.table import prior_record
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.posterior.density import Density, ScoreTail
 from unrelu.tables import ArraySamples
@@ -23,7 +23,7 @@ ALL = np.arange(3)
 
 
 def evidence(x, weights=None, block_rows=None):
-    return SampleEvidence(ArraySamples(x, weights=weights, block_rows=block_rows or len(x)), LocalEngine())
+    return Evidence(ArraySamples(x, weights=weights, block_rows=block_rows or len(x)), LocalEngine())
 
 
 def scores_of(model):

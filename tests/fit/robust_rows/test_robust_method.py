@@ -5,11 +5,12 @@ import warnings
 import numpy as np
 import pytest
 
+from tests.warned import warns
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, metrics, synthetic
-from unrelu.contracts import Assumptions
-from unrelu.errors import AmbiguousMajorityWarning, InvalidDataError, InvalidParameterError
+from unrelu.contracts import Assumptions, Evidence
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.methods import Robust
-from unrelu.passes.engine import LocalEngine, SampleEvidence
+from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples, open_samples, write_table
 
 D, N = 4, 3000
@@ -214,7 +215,7 @@ def test_rows_at_a_point_are_a_group_of_their_own():
 def test_two_groups_of_about_the_same_size(clean):
     x = clean.copy()
     x[: N // 2] = np.maximum(np.random.default_rng(0).normal(5.0, 1.0, (N // 2, D)), 0.0)
-    with pytest.warns(AmbiguousMajorityWarning, match=r"groups of about 1,(49|50)\d and 1,(49|50)\d that"):
+    with warns("ambiguous-majority", match=r"groups of about 1,(49|50)\d and 1,(49|50)\d that"):
         fit(x)
 
 
@@ -229,7 +230,7 @@ def test_a_clear_majority_needs_no_warning():
 def test_rows_of_no_model_at_all():
     """Every row an outlier of its own kind: numbers come out, and a warning says that they are no majority's."""
     x = np.maximum(np.random.default_rng(0).standard_cauchy((600, D)), 0.0)
-    with pytest.warns(AmbiguousMajorityWarning):
+    with warns("ambiguous-majority"):
         learner = fit(x)
     assert np.isfinite(learner.covariance_).all()
     assert learner.report_.groups[0].share < 0.6
@@ -257,7 +258,7 @@ def test_blocks_and_files_do_not_matter(near, tmp_path):
     x, _, learner = near
     write_table(tmp_path / "x.parquet", x)
     for samples in (ArraySamples(x, block_rows=311), open_samples(tmp_path / "x.parquet", block_rows=1000)):
-        learned = Robust().learn(SampleEvidence(samples, LocalEngine()), Assumptions((0.0,) * D))
+        learned = Robust().learn(Evidence(samples, LocalEngine()), Assumptions((0.0,) * D))
         np.testing.assert_allclose(learned.distribution.bias, learner.bias_, atol=1e-8)
         np.testing.assert_allclose(learned.distribution.covariance, learner.covariance_, atol=1e-8)
         np.testing.assert_allclose(learned.row_weights, learner.row_weights_, atol=1e-6)

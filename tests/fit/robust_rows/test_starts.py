@@ -84,7 +84,7 @@ def test_missing_cells_and_float32():
     assert outlier[starts_of(x.astype(np.float32))[0].half].mean() < 0.01
 
 
-@pytest.mark.filterwarnings("ignore::unrelu.errors.FewPositivesWarning")
+@pytest.mark.filterwarnings("ignore::unrelu.errors.DataWarning")
 def test_columns_that_are_mostly_floored():
     model = RectifiedGaussian([-2.0, -1.5, 0.5, 1.0], np.eye(4))  # 2 % and 7 % above the floor
     x = model.sample(N, random_state=0)

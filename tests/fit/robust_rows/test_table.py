@@ -5,9 +5,10 @@ import warnings
 import numpy as np
 import pytest
 
+from tests.warned import warns
 from unrelu import RectifiedGaussian
 from unrelu.contracts import Assumptions, Block
-from unrelu.errors import DuplicatedRowsWarning, InvalidDataError
+from unrelu.errors import InvalidDataError
 from unrelu.fit.robust_rows.table import check_table, column_resolution, find_repeated_rows, prior_record
 from unrelu.passes.tiles import SubsampleQuestion
 
@@ -135,7 +136,7 @@ class TestFindAtoms:
         with pytest.raises(InvalidDataError, match="copies of 3 rows"):
             find_repeated_rows(x, ASSUMPTIONS)
 
-    @pytest.mark.filterwarnings("ignore::unrelu.errors.DuplicatedRowsWarning")
+    @pytest.mark.filterwarnings("ignore::unrelu.errors.DataWarning")
     def test_rows_with_missing_cells_are_no_atoms(self, table):
         table[:300] = [np.nan, 2.0, 3.0]
         table[300:900] = np.nan
@@ -168,7 +169,7 @@ class TestFindAtoms:
 
     def test_copies_are_mentioned(self, table):
         doubled = np.vstack([table, table[:300]])
-        with pytest.warns(DuplicatedRowsWarning, match=r"2\d% of the rows looked at are exact copies"):
+        with warns("duplicated-rows", match=r"2\d% of the rows looked at are exact copies"):
             find_repeated_rows(doubled, ASSUMPTIONS)
 
     def test_atoms_and_rows_of_zeros_are_no_copies(self, table):

@@ -35,7 +35,7 @@ def test_gaussian_shields_from_outliers():
         assert np.linalg.norm(result.latent - c) < 0.1
 
 
-@pytest.mark.filterwarnings("ignore::unrelu.errors.AmbiguousOptimumWarning")
+@pytest.mark.filterwarnings("ignore::unrelu.errors.RecoveryWarning")
 def test_gaussian_with_fewer_outputs_than_latent_numbers():
     rng = np.random.default_rng(1)
     A, b, c = rng.standard_normal((6, 10)), np.full(6, 20.0), rng.standard_normal(10)

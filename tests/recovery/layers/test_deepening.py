@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import unrelu
-from unrelu.errors import CannotPeelError, UnfinishedWarning
+from tests.warned import warns
+from unrelu.errors import CannotPeelError
 from unrelu.recovery.layers.deepening import Chart, closure, find_chart, find_faces, joined, not_alone
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_near
 
@@ -130,7 +131,7 @@ def test_noise_is_refused(network):
 
 
 def test_time_that_is_up_keeps_planes(network):
-    with pytest.warns(UnfinishedWarning, match="of 12 hidden units"):
+    with warns("unfinished", match="of 12 hidden units"):
         unfinished = unrelu.peel(network.X, widths=[P, P0], n_inputs=Q, floor=network.floor, max_seconds=0.7)
     report = unfinished.layers[0].report
     assert report.doubtful_units == tuple(range(report.units_found))

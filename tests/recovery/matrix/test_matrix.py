@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import unrelu
-from unrelu.errors import InvalidDataError, InvalidParameterError, RankDeficientWarning, WeakRowsWarning
+from tests.warned import warns
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.recovery.matrix.descent import TobitEM
 from unrelu.recovery.matrix.factors import Cells
 from unrelu.recovery.matrix.matrix import MatrixFit, recover_matrix, warn_of
@@ -89,7 +90,7 @@ def test_it_warns_of_nothing_by_itself():
     X = table(k=2, lift=20.0)[0].copy()
     X[0] = np.nan
     fit = recover_matrix(Cells(X), 3)
-    with pytest.warns(WeakRowsWarning, match="1 of 200 rows"), pytest.warns(RankDeficientWarning, match="1 of 3"):
+    with warns("weak-rows", match="1 of 200 rows"), warns("rank-deficient", match="1 of 3"):
         warn_of(fit, None)
 
 

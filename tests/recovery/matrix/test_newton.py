@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import unrelu
 from tests.references import matrix as reference
-from unrelu.kernels.floor_cells import solve_grams
 from unrelu.recovery.matrix import factors as cells_module
 from unrelu.recovery.matrix.factors import Cells, Factors, tiles
+from unrelu.recovery.matrix.floor_cells import solve_grams
 from unrelu.recovery.matrix.newton import Descent
 
 

@@ -32,7 +32,7 @@ from typing import Self
 import numpy as np
 from scipy.linalg import eigvalsh
 
-from unrelu.checks.findings import doubts_of, warn_of
+from unrelu.checks.findings import doubts_of
 from unrelu.checks.misfit import look_at
 from unrelu.contracts import (
     Assembly,
@@ -51,10 +51,8 @@ from unrelu.contracts import (
     unwatched,
 )
 from unrelu.errors import (
-    FewPositivesWarning,
     InvalidDataError,
     InvalidParameterError,
-    NotConvergedWarning,
     UnreluWarning,
 )
 from unrelu.fit.columns import warn_of_constants
@@ -79,6 +77,7 @@ from unrelu.fit.likelihood.climbing import (
 )
 from unrelu.fit.one_pass import Learned, Names, Stages, census_of, learn_record
 from unrelu.fit.shrinkage import factor_loadings, scoring_correlation, shrunken
+from unrelu.kernels.row_block import LARGEST
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import one_blas_thread
 from unrelu.passes.pair_moments import (
@@ -88,7 +87,7 @@ from unrelu.passes.pair_moments import (
     PairMoments,
     PairMomentsQuestion,
 )
-from unrelu.passes.tiles import ScreeningQuestion, marks_of
+from unrelu.passes.tiles import Screening, marks_of, screening_of
 from unrelu.validation import label_columns, warn
 
 _FEW, _MOSTLY = 5, 0.99  # values seen, and share of cells cut off, from which a column is barely determined
@@ -138,8 +137,8 @@ def learn_by_likelihood(
             "method='full_likelihood' finds biases of either sign: leave out nonnegative_bias, or use 'one_pass'."
         )
     names = evidence.feature_names
-    evidence.collect(ScreeningQuestion(assumptions.lowest)).check(assumptions, names)
-    tally = evidence.collect(CellTallyQuestion(assumptions.censoring))
+    tally = evidence.collect(CellTallyQuestion(assumptions.censoring, assumptions.lowest))
+    tally.screening.check(assumptions, names)
     watch(Step(CLIMBING, words="starting"))
     # What one pass keeps of the rows, unless cells have limits of their own; the same by groups for a jackknife.
     question, groups = PairMomentsQuestion.under(assumptions), None
@@ -172,7 +171,6 @@ def learn_by_likelihood(
     pairs = stages if start.one_pass is None else start.one_pass
     look = look_at(evidence, assumptions)
     doubts = doubts_of(record, stages.rows, assumptions, pairs.pairs, pairs.assembly, look)
-    warn_of(doubts, names)
     report = LikelihoodReport.of(
         "full_likelihood",
         tally.n_rows,
@@ -333,6 +331,7 @@ class CellTally:
     square: FloatArray
     ends: FloatArray
     marked: bool
+    screening: Screening
 
     @property
     def effective_rows(self) -> float:
@@ -358,23 +357,25 @@ class CellTally:
             square=self.square + other.square + self.seen * share * gap**2,
             ends=np.stack([np.minimum(self.ends[0], other.ends[0]), np.maximum(self.ends[1], other.ends[1])]),
             marked=self.marked or other.marked,
+            screening=self.screening.merge(other.screening),
         )
 
 
 @dataclass(frozen=True)
 class CellTallyQuestion:
-    """Ask how many cells are seen, cut off and missing; ``floor``: at or below it a cell is cut off. ``rows``: only
-    these count."""
+    """Ask how many cells are seen, cut off and missing, and which cannot be used; ``floor``: at or below it a cell is
+    cut off. ``lowest``: the least value a cell may have. ``rows``: only these count."""
 
     floor: tuple[float, ...]
+    lowest: tuple[float, ...]
     rows: AllButGroup | None = None
 
     def __call__(self, block: Block) -> CellTally:
         weights = np.ones(len(block.values)) if block.weights is None else block.weights
         if self.rows is not None:
             weights = weights * self.rows.of(block)
-        values = np.where(weights[:, None] > 0.0, block.values, np.nan)
-        values, marks = marks_of(values, block.beyond, np.array(self.floor))
+        usable = (weights[:, None] > 0.0) & (np.abs(block.values) <= np.float64(LARGEST))
+        values, marks = marks_of(np.where(usable, block.values, np.nan), block.beyond, np.array(self.floor))
         known = ~np.isnan(values)
         shown = known & (marks == 0)
         seen, below, above = (np.asarray(weights @ which) for which in (shown, marks == -1, marks == 1))
@@ -392,6 +393,7 @@ class CellTallyQuestion:
             square=square,
             ends=np.stack(ends).astype(np.float64),
             marked=block.beyond is not None and bool(np.any(block.beyond)),
+            screening=screening_of(block, self.lowest),
         )
 
 
@@ -486,7 +488,7 @@ def _warn(climbed: Climbed, tally: CellTally, names: Names) -> None:
         warn(
             f"The likelihood was still rising after {climbed.rounds} rounds: the model is near the most likely one, but"
             " not at it. Give methods.FullLikelihood(max_rounds=...) more rounds, or drop columns hardly seen.",
-            NotConvergedWarning,
+            "not-converged",
         )
     share = 1.0 - tally.seen / tally.observed
     seen = tally.seen / tally.weight * tally.effective_rows
@@ -495,7 +497,7 @@ def _warn(climbed: Climbed, tally: CellTally, names: Names) -> None:
             f"At most one cell in a hundred, or fewer than {_FEW}, is within its limits in"
             f" {label_columns(rare, names)}: bias, norm and correlations are barely determined; look at their standard"
             " errors.",
-            FewPositivesWarning,
+            "few-positives",
         )
 
 
@@ -535,7 +537,7 @@ def laws_without_a_group(
     for at, label in enumerate(record.labels):
         watch(Step(LEAVING_OUT, at, len(record.labels)))
         others = AllButGroup(label, record.n_groups)
-        tally = evidence.collect(CellTallyQuestion(assumptions.censoring, others), remember=False)
+        tally = evidence.collect(CellTallyQuestion(assumptions.censoring, assumptions.lowest, others), remember=False)
         # What is doubtful in the whole was said; without a group it would be said once more for every group.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnreluWarning)

@@ -26,7 +26,6 @@ and a column leaves the others where a share of its own gains much more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, Self
@@ -44,7 +43,6 @@ from unrelu.passes.engine import map_in_threads
 from unrelu.passes.tiles import seen_above
 from unrelu.posterior.cells import Values
 from unrelu.posterior.density import Density, plain, row_shares
-from unrelu.validation import label_columns
 
 _NEVER = -1e5  # log odds of what cannot be
 _NOTHING = 1e-8  # weight below which a cell has none: a far one would be felt even at 1e-12
@@ -292,7 +290,7 @@ def bad_probability(law: CellLaw, scores: Density, values: Values) -> FloatArray
     A cell off the constant of a column that never varies is bad for certain.
     """
     bad = 1.0 - law.judge(values, converged=True).genuine
-    bad[np.isinf(scores.strange(values, np.zeros(values.shape)))] = 1.0
+    bad[scores.off_constants(values)] = 1.0
     return np.where(np.isnan(values), np.nan, bad)
 
 
@@ -386,15 +384,6 @@ def too_many(bad: NDArray[Any], there: NDArray[Any]) -> BoolArray:
     Counts are 2 x d, of all cells that are not missing and of those off their limit.
     """
     return np.asarray((bad > MOST_OF_A_COLUMN * there).any(axis=0))
-
-
-def left_columns(left: BoolArray, names: Sequence[str] | None) -> str:
-    """One sentence on columns of which too much would be bad."""
-    return (
-        f"More than a third of the cells, or of those off their limit, would be bad in {label_columns(left, names)}:"
-        " rather the column is not what the model says than so many cells are bad, and all of them are left as they"
-        " are."
-    )
 
 
 # --- cells at the floor ----------------------------------------------------------------------------

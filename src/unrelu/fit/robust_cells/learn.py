@@ -29,13 +29,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from unrelu.checks.findings import doubts_of, warn_of
+from unrelu.checks.findings import doubts_of
 from unrelu.checks.misfit import look_at
 from unrelu.contracts import (
     Assumptions,
     Block,
     BoolArray,
     Census,
+    Doubt,
     Evidence,
     FloatArray,
     LearningReport,
@@ -43,14 +44,13 @@ from unrelu.contracts import (
     Watch,
     unwatched,
 )
-from unrelu.errors import HeavyTailsWarning, InvalidDataError, ManyBadCellsWarning, UnreluWarning
-from unrelu.fit.one_pass import Learned, Names, learn_record
+from unrelu.errors import InvalidDataError, UnreluWarning
+from unrelu.fit.one_pass import Learned, learn_record
 from unrelu.fit.robust_cells.law import (
     MOST_OF_A_COLUMN,
     CellLaw,
     Judged,
     Look,
-    left_columns,
     too_many,
     updated,
     with_outlier_rows,
@@ -63,7 +63,6 @@ from unrelu.passes.pair_sums import CellSums, Frame, tile_height
 from unrelu.passes.tiles import Subsample, seen_above, tiles
 from unrelu.posterior.cells import Values
 from unrelu.posterior.density import Density
-from unrelu.validation import label_columns, warn
 
 JUDGING = "Judging cells"
 _ROWS_PER_COLUMN = 5
@@ -139,12 +138,12 @@ def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: 
         last, law, rounds, doubtful, left, tails = _judged_cells(evidence, sample, free, watch)
     with _among_genuine():
         stages = learn_record(last.record, assumptions, names)
-    _warn(doubtful & ~left, left, tails, names)
     cells, rows = last.tables
     some = look_at(evidence, assumptions)
     if some is not None:
         bad = cells[some.rows] < GENUINE
         some = some.without_cells(bad).trimmed(rows[some.rows] > GENUINE, bool(bad.any()))
+    own = _own_doubts(doubtful & ~left, left, tails)
     doubts = doubts_of(last.record, stages.rows, assumptions, stages.pairs, stages.assembly, some)
     share_bad = (cells < GENUINE).mean(axis=0)
     report = CellsReport.of(
@@ -158,10 +157,9 @@ def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: 
         share_bad_by_column=tuple(share_bad.tolist()),
         share_downweighted=float(np.mean(rows < GENUINE)),
         strangest=last.strangest,
-        doubts=doubts,
+        doubts=(*own, *doubts),
         **assumptions.limits,
     )
-    warn_of(report.doubts, names)
     unsure = tuple(np.flatnonzero(doubtful | left).tolist())
     more = {"row_weights": rows, "cell_weights": cells, "law": law, "doubtful": unsure}
     return CellsLearned.of(stages, report, assumptions.n_components, last.record.weight, **more)
@@ -307,27 +305,31 @@ def _among_genuine() -> Iterator[None]:
         raise InvalidDataError(f"Among the cells that are taken for genuine: {error}") from error
 
 
-def _warn(doubtful: BoolArray, left: BoolArray, tails: bool, names: Names) -> None:
+def _own_doubts(doubtful: BoolArray, left: BoolArray, tails: bool) -> list[Doubt]:
+    """What the judgement of the cells shows, besides what is doubtful about any fit."""
+    found = []
     if tails:
-        warn(
-            "Cells that are taken for bad lie where the rest of their row says, only farther out, and no gap parts them"
-            " from the others: the table may have heavier tails than a normal one, and no bad cells. shape='free'"
-            " learns the tails of columns; method='one_pass' takes every cell for genuine.",
-            HeavyTailsWarning,
+        words = (
+            "cells that are taken for bad lie where the rest of their row says, only farther out, and no gap parts them"
+            " from the others: the table may have heavier tails than a normal one, and no bad cells."
         )
+        remedy = "shape='free' learns the tails of columns; method='one_pass' takes every cell for genuine."
+        found.append(Doubt("tails-not-outliers", (), words, remedy))
     if doubtful.any():
-        warn(
-            f"More than a third of the cells would be bad in {label_columns(doubtful, names)}: such a column is hardly"
-            " a normal one with bad cells in it. Only cells far beyond all others were taken for bad there. If the"
-            " column is skewed, give shape='auto'; if it is wrong as a whole, drop it.",
-            ManyBadCellsWarning,
+        words = (
+            "more than a third of the cells would be bad: such a column is hardly a normal one with bad cells in it,"
+            " and only cells far beyond all others were taken for bad there."
         )
+        remedy = "If the column is skewed, give shape='auto'; if it is wrong as a whole, drop it."
+        found.append(Doubt("many-bad-cells", tuple(np.flatnonzero(doubtful).tolist()), words, remedy))
     if left.any():
-        warn(
-            f"{left_columns(left, names)} They count as genuine in the fit. Another shape may fit the column; if it is"
-            " wrong as a whole, drop it.",
-            ManyBadCellsWarning,
+        words = (
+            "more than a third of the cells, or of those off their limit, would be bad: rather the column is not what"
+            " the model says than so many cells are bad, and all of them are left as they are, and count as genuine."
         )
+        remedy = "Another shape may fit the column; if it is wrong as a whole, drop it."
+        found.append(Doubt("many-bad-cells", tuple(np.flatnonzero(left).tolist()), words, remedy))
+    return found
 
 
 # --- one pass over the rows -----------------------------------------------------------------------

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Annotated, Self
 
 import numpy as np
-from scipy.stats import norm
 
 from unrelu.contracts import (
     Assumptions,
@@ -26,15 +25,17 @@ from unrelu.contracts import (
     Evidence,
     FloatArray,
     MixtureReport,
+    PairCorrelations,
     Step,
     Watch,
     unwatched,
 )
-from unrelu.errors import DuplicatedRowsWarning, InvalidDataError, UnreluWarning
+from unrelu.errors import InvalidDataError, UnreluWarning
 from unrelu.fit.columns import fit_columns
 from unrelu.fit.robust_rows.growth import SampledRows, candidates
 from unrelu.fit.robust_rows.mixture import (
     ColumnIndex,
+    Component,
     GaussianComponent,
     Mixture,
     MixtureMoments,
@@ -45,11 +46,13 @@ from unrelu.fit.robust_rows.mixture import (
     settle,
 )
 from unrelu.fit.robust_rows.table import prior_record, standardized, varying_columns
+from unrelu.fit.shrinkage import scoring_correlation
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import one_blas_thread
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.passes.tiles import Subsample, SubsampleQuestion
 from unrelu.posterior.cells import Values
+from unrelu.posterior.density import Density
 from unrelu.validation import warn
 
 STARTS = "Comparing starts"
@@ -64,7 +67,6 @@ _FAR = 10.0  # spreads, beyond which a seed is no farther: lest seeds are outlie
 _ONE_ROW = 0.9  # of a component's weight on the copies of one row: it has collapsed
 _EMPTY = 1.0  # rows
 _CONVERGED_ROUNDS = 2
-_SAME, _IMPOSSIBLE = 1e-6, -1e4  # relative distance from a constant that is none, and log density beyond it
 
 
 def fit_mixture(
@@ -75,8 +77,9 @@ def fit_mixture(
     seed: int,
     most_rounds: int = 300,
     watch: Watch = unwatched,
-) -> FittedMixture:
-    """The mixture of ``n_components`` rectified Gaussians of highest likelihood, as far as the starts lead there.
+) -> tuple[FittedMixture, tuple[RectifiedGaussian, ...]]:
+    """The mixture of ``n_components`` rectified Gaussians of highest likelihood, as far as the starts lead there, and
+    its components as models of all columns.
 
     ``n_init``: starts from random seeds, beside the one by growth. ``most_rounds``: passes of EM over all rows. Weights
     of rows should have a mean of 1 or more, the prior being worth a row of weight 1; a row of weight 0 holds only NaN.
@@ -104,7 +107,7 @@ def fit_mixture(
             rounds += settled.rounds
     if trial.collapsed(settled.mixture).any():
         what = "A component rests on one row, or on the copies of one: its norms say little."
-        warn(f"{what} Drop these rows if they are an artefact, or take fewer components.", DuplicatedRowsWarning)
+        warn(f"{what} Drop these rows if they are an artefact, or take fewer components.", "duplicated-rows")
     found = settled.mixture.finished()
     order = np.argsort(-found.shares, kind="stable")
     mixture = Mixture(tuple(found.components[k] for k in order), found.shares[order])
@@ -119,7 +122,21 @@ def fit_mixture(
         log_likelihood=final.log_likelihood,
         **assumptions.limits,
     )
-    return FittedMixture(mixture, columns, shared, report)
+    by = tuple(
+        _for_scores(part, share * final.weight) for part, share in zip(mixture.components, mixture.shares, strict=True)
+    )
+    fitted = FittedMixture(Mixture(by, mixture.shares), columns, shared, report)
+    names = evidence.feature_names
+    models = [fitted.model_of(*each, assumptions.floor, names) for each in zip(mixture.components, by, strict=True)]
+    return fitted, tuple(models)
+
+
+def _for_scores(component: Component, n_rows: float) -> GaussianComponent:
+    """A component with the correlations that rows are scored by, shrunken as those of the full likelihood are: here too
+    all correlations were learned together, so that their errors fit together."""
+    assert isinstance(component, GaussianComponent), "clusters are"
+    r, n = component.correlation, max(n_rows, 1.0)
+    return replace(component, correlation=scoring_correlation(PairCorrelations(r, (1.0 - r * r) / np.sqrt(n)), r, n)[0])
 
 
 # --- what comes out ------------------------------------------------------------------------------
@@ -134,23 +151,19 @@ class SharedColumns:
     scale: Annotated[FloatArray, "floats s"]
     floor: Annotated[FloatArray, "unbounded floats s"]
 
+    @cached_property
+    def _density(self) -> Density:
+        return Density(self.bias, self.scale, np.eye(len(self.bias)), self.floor)
+
     def log_density(self, values: Values) -> FloatArray:
-        """Per row. A constant (scale 0) has a probability, no density."""
-        total = np.zeros(len(values))
-        for j, bias, scale, floor in zip(self.columns, self.bias, self.scale, self.floor, strict=True):
-            x = values[:, j].astype(np.float64)
-            if scale == 0.0:  # a constant above the floor: one at the floor is an error
-                total += np.where(np.abs(x - bias) > _SAME * np.abs(bias), _IMPOSSIBLE, 0.0)
-                continue
-            seen = values[:, j] > floor.astype(values.dtype)
-            density = np.where(seen, norm.logpdf(x, bias, scale), norm.logcdf(floor, bias, scale))
-            total += np.where(np.isnan(x), 0.0, density)
-        return total
+        """Per row."""
+        return self._density.log_density(values[:, self.columns]) if len(self.columns) else np.zeros(len(values))
 
 
 @dataclass(frozen=True, eq=False)
 class FittedMixture:
-    """Gaussians by falling share, over ``columns``, the fits of the other columns, and the report."""
+    """Gaussians by falling share, as rows are scored by them, over ``columns``, the fits of the other columns, and the
+    report."""
 
     mixture: Mixture
     columns: Annotated[ColumnIndex, "ints c"]
@@ -176,18 +189,28 @@ class FittedMixture:
         density = self.mixture.posterior(selected(values, self.columns), converged=True)[1]
         return np.asarray(density + self.shared.log_density(values))
 
-    def distributions(self, floor: tuple[float, ...], names: tuple[str, ...] | None) -> tuple[RectifiedGaussian, ...]:
-        """The components as models of all columns."""
-        models = []
-        for component in self.mixture.components:
-            assert isinstance(component, GaussianComponent), "clusters are"
-            bias, covariance = np.empty(len(floor)), np.zeros((len(floor), len(floor)))
-            bias[self.columns], bias[self.shared.columns] = component.bias, self.shared.bias
+    def model_of(
+        self,
+        component: Component,
+        by: GaussianComponent,
+        floor: tuple[float, ...],
+        names: tuple[str, ...] | None,
+    ) -> RectifiedGaussian:
+        """A component as a model of all columns; ``by``: the one that rows are scored by."""
+        assert isinstance(component, GaussianComponent), "clusters are"
+
+        def of_all(correlation: FloatArray) -> FloatArray:
+            covariance = np.zeros((len(floor), len(floor)))
             scales = np.outer(component.scale, component.scale)
-            covariance[np.ix_(self.columns, self.columns)] = scales * component.correlation
+            covariance[np.ix_(self.columns, self.columns)] = scales * correlation
             covariance[self.shared.columns, self.shared.columns] = self.shared.scale**2
-            models.append(RectifiedGaussian(bias, covariance, floor, names))
-        return tuple(models)
+            return covariance
+
+        bias = np.empty(len(floor))
+        bias[self.columns], bias[self.shared.columns] = component.bias, self.shared.bias
+        same = by.correlation is component.correlation
+        scoring = None if same else of_all(by.correlation)
+        return RectifiedGaussian(bias, of_all(component.correlation), floor, names, scoring_covariance=scoring)
 
 
 def _likelihood(mixture: Mixture, columns: ColumnIndex, shared: SharedColumns, block: Block) -> MixtureMoments:

@@ -79,14 +79,6 @@ class OutlierScores:
         joint = self.mixture.joint(selected(values, self.columns), converged=True)
         return np.asarray(score + joint[:, self.mixture.main] - normalized(joint)[1])
 
-    def p_value(self, score: FloatArray) -> FloatArray:
-        """The share of the model's own rows that score as low."""
-        return self.tail.p_value(score)
-
-    def residuals(self, values: Values) -> FloatArray:
-        """Per cell, its distance from what the row's other cells predict, in standard deviations."""
-        return self.scores.cell_residuals(values)
-
 
 # --- a whole table ----------------------------------------------------------------------------------
 
@@ -98,7 +90,7 @@ def score_threshold(scores: OutlierScores, false_alarm_rate: float) -> float:
     """
 
     def is_outlier(score: float) -> bool:
-        return bool(scores.p_value(np.array([score]))[0] < false_alarm_rate)
+        return bool(scores.tail.p_value(np.array([score]))[0] < false_alarm_rate)
 
     genuine = float(scores.tail.scores[-1])  # no row of the model scores higher, so its p-value is 1
     step = 1.0
@@ -131,7 +123,7 @@ def strange_cells(
     of the rows ``whole`` are told."""
     start, end = np.searchsorted(rows, [block.first_row, block.first_row + len(block.values)])
     asked = rows[start:end]
-    cells = strangeness(scorer, block.values[asked - block.first_row])
+    cells = scorer.scores.strangeness(block.values[asked - block.first_row])
     if mirrored:
         cells[:, list(mirrored)] *= -1.0
     size = np.where(np.isnan(cells), 0.0, np.abs(cells))
@@ -195,9 +187,4 @@ def judge_rows(
         engine = engine_for(samples, watch, "Looking at the cells of the strangest rows")
         whole = frozenset(strangest.tolist())
         cells = engine.collect(samples, partial(strange_cells, scorer, wanted, whole, assumptions.mirrored))
-    return Verdict(scores, scorer.p_value(scores), threshold, strangest, cells, scorer.tail.scores)
-
-
-def strangeness(scorer: OutlierScores, values: Values) -> FloatArray:
-    """Residuals of cells as far as they are strange."""
-    return scorer.scores.strange(values, scorer.residuals(values)) if len(values) > 0 else np.empty(values.shape)
+    return Verdict(scores, scorer.tail.p_value(scores), threshold, strangest, cells, scorer.tail.scores)

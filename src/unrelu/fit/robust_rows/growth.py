@@ -30,7 +30,7 @@ from unrelu.fit.robust_rows.mixture import (
 )
 from unrelu.fit.robust_rows.table import Start, standardized
 from unrelu.fit.shrinkage import enough_factors
-from unrelu.passes.engine import LocalEngine, SampleEvidence, map_in_threads
+from unrelu.passes.engine import LocalEngine, map_in_threads
 from unrelu.posterior.cells import Values
 from unrelu.posterior.density import rows_from_normals
 from unrelu.tables import ArraySamples
@@ -66,7 +66,7 @@ class SampledRows:
     @classmethod
     def of(cls, values: Values, weights: FloatArray, watch: Watch = unwatched) -> Self:
         samples = ArraySamples(values, weights=weights, block_rows=max(len(values), 1))
-        return cls(values, weights, SampleEvidence(samples, LocalEngine()), watch)
+        return cls(values, weights, Evidence(samples, LocalEngine()), watch)
 
     def settled(self, mixture: Mixture, most_rounds: int) -> Settled:
         return settle(self.evidence, mixture, most_rounds, self._told(mixture))

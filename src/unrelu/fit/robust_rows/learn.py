@@ -35,13 +35,14 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.stats import gamma, poisson
 
-from unrelu.checks.findings import doubts_of, warn_of
+from unrelu.checks.findings import doubts_of
 from unrelu.checks.misfit import look_at
 from unrelu.contracts import (
     Assumptions,
     Block,
     BoolArray,
     Census,
+    Doubt,
     Evidence,
     FloatArray,
     RobustReport,
@@ -49,7 +50,7 @@ from unrelu.contracts import (
     Watch,
     unwatched,
 )
-from unrelu.errors import AmbiguousMajorityWarning, HeavyTailsWarning, InvalidDataError, UnreluWarning
+from unrelu.errors import InvalidDataError, UnreluWarning
 from unrelu.fit.one_pass import Learned, Stages, fit_record, learn_record
 from unrelu.fit.robust_rows.growth import CHOOSING, SampledRows, choose_mixture
 from unrelu.fit.robust_rows.mixture import (
@@ -72,7 +73,6 @@ from unrelu.passes.engine import one_blas_thread
 from unrelu.passes.pair_moments import PairMoments, PairMomentsQuestion
 from unrelu.posterior.cells import Values
 from unrelu.posterior.density import ScoreTail, rows_from_normals, seen_sum
-from unrelu.validation import warn
 
 REWEIGHTING = "Reweighting rows"
 
@@ -138,18 +138,17 @@ def learn_robustly(
         mixture, rounds = settle_on_all(evidence, settled, sample, columns, watch)
         found = Refit(evidence, mixture, free, columns, rng, np.isnan(sample.values), watch).reweighted()
         tails = heavy_tails(mixture, values, sample.effective_weights) if found.share_downweighted > 0.0 else None
-    _warn_of_two_groups(float(mixture.shares[mixture.main]), sample.n_present)
+    own = _two_groups(float(mixture.shares[mixture.main]), sample.n_present)
     try:
         stages = learn_record(found.record, assumptions, names)
     except InvalidDataError as error:
         raise InvalidDataError(f"Among the rows that the robust method keeps: {error}") from error
     if tails is not None:
-        _warn_of_tails(*tails, stages.rows.scale[columns], evidence, assumptions, columns)
+        own.append(_own_tails(*tails, stages.rows.scale[columns], evidence, assumptions, columns))
     look = look_at(evidence, assumptions)
     if look is not None:
         look = look.trimmed(found.weights[look.rows] > _GENUINE)
     doubts = doubts_of(found.record, stages.rows, assumptions, stages.pairs, stages.assembly, look)
-    warn_of(doubts, names)
     report = RobustReport.of(
         "robust",
         sample.n_rows,
@@ -161,31 +160,29 @@ def learn_robustly(
         groups=mixture.groups,
         cut_p_value=found.cut_p_value,
         starts_disagreed=any(start.overlap(starts[0]) < _ALIKE for start in starts[1:]),
-        doubts=doubts,
+        doubts=(*own, *doubts),
         **assumptions.limits,
     )
     more = {"row_weights": found.weights, "mixture": mixture.finished(), "columns": columns}
     return RobustLearned.of(stages, report, assumptions.n_components, found.record.weight, **more)
 
 
-def _warn_of_two_groups(share: float, n_rows: int) -> None:
-    """Say so where the genuine rows are not clearly the larger group."""
+def _two_groups(share: float, n_rows: int) -> list[Doubt]:
+    """What to say where the genuine rows are not clearly the larger group."""
     if share >= _CLEAR_MAJORITY:
-        return
+        return []
     genuine, others = round(n_rows * share), round(n_rows * (1.0 - share))
     if share >= _MAJORITY:
         found = (
-            f"The rows fall in groups of about {genuine:,} and {others:,} that explain the table about equally well."
+            f"the rows fall in groups of about {genuine:,} and {others:,} that explain the table about equally well."
         )
     else:
         found = (
-            f"No single model fits most rows: the largest part that fits one is about {genuine:,}, the rest {others:,}."
+            f"no single model fits most rows: the largest part that fits one is about {genuine:,}, the rest {others:,}."
         )
-    warn(
-        f"{found} The {genuine:,} were taken as genuine, but the table cannot say so. Look at the weights of the rows,"
-        " or split the table; where columns are skewed, give them shape='auto'.",
-        AmbiguousMajorityWarning,
-    )
+    words = f"{found} The {genuine:,} were taken as genuine, but the table cannot say so."
+    remedy = "Look at the weights of the rows, or split the table; where columns are skewed, give them shape='auto'."
+    return [Doubt("ambiguous-majority", (), words, remedy)]
 
 
 # --- the last look --------------------------------------------------------------------------------
@@ -389,15 +386,15 @@ def _widths_of_t(nu: float, a: float) -> FloatArray:
     return np.asarray(-np.diff(gamma.cdf(edges, 0.5 * nu, scale=2.0 / nu)))
 
 
-def _warn_of_tails(
+def _own_tails(
     degrees: float,
     spread: FloatArray,
     robust: FloatArray,
     evidence: Evidence,
     assumptions: Assumptions,
     columns: ColumnIndex,
-) -> None:
-    """Say what is off in the spreads of columns: of the robust fit, and of a one-pass fit with no row left out."""
+) -> Doubt:
+    """What is off in the spreads of columns: of the robust fit, and of a one-pass fit with no row left out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # it is looked at, and not the result
         record = evidence.collect(PairMomentsQuestion.under(assumptions, shapes=False), remember=False)
@@ -415,9 +412,8 @@ def _warn_of_tails(
             f"Row norms are then about {off:.0%} too small. method='one_pass' was tried, too: its row norms"
             f" are off by {abs(other):.0%}."
         )
-    warn(
-        "Rows that were taken for outliers continue the tails of the others, and no gap parts them: a t distribution"
-        f" with about {degrees:.2g} degrees of freedom explains the table better than a normal one with outliers"
-        f" does. {said}",
-        HeavyTailsWarning,
+    words = (
+        "rows that were taken for outliers continue the tails of the others, and no gap parts them: a t distribution"
+        f" with about {degrees:.2g} degrees of freedom explains the table better than a normal one with outliers does."
     )
+    return Doubt("tails-not-outliers", (), words, said)

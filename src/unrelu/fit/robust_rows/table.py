@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray
-from unrelu.errors import DuplicatedRowsWarning, InvalidDataError
+from unrelu.errors import InvalidDataError
 from unrelu.fit.robust_rows.mixture import (
     ColumnIndex,
     GaussianComponent,
@@ -211,7 +211,7 @@ def find_repeated_rows(
         warn(
             f"{copies / n:.0%} of the rows looked at are exact copies of another row: standard errors take them for"
             " independent. Drop the copies, or give counts as sample_weight, if they are one observation each.",
-            DuplicatedRowsWarning,
+            "duplicated-rows",
         )
     return repeats, x[~repeated]
 

@@ -27,7 +27,7 @@ from scipy.stats import chi2
 
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.notebook import Shown
-from unrelu.passes.engine import one_blas_thread
+from unrelu.passes import one_blas_thread
 from unrelu.recovery.layers.facets import MISFIT, Cloud, Facet, find_facets
 from unrelu.recovery.layers.inputs import InnerLayer
 

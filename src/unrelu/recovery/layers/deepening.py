@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, FloatArray, Step
 from unrelu.errors import InvalidDataError
-from unrelu.passes.engine import one_blas_thread
+from unrelu.passes import one_blas_thread
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, Subspace, cloud_of
 from unrelu.recovery.layers.facets import Clock, Cloud, Facet
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, inputs_of

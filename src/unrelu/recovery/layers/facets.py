@@ -35,7 +35,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
-from unrelu.passes.engine import map_in_threads, one_blas_thread
+from unrelu.passes import map_in_threads, one_blas_thread
 
 TIME_WAS_UP, INTERRUPTED = "The time was up", "The search was interrupted"  # how a search ended early
 MISFIT = 1.3  # Kolmogorov distance, times the root of the rows, from where on a unit is doubtful

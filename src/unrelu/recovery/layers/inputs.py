@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from unrelu.contracts import BoolArray, FloatArray
-from unrelu.errors import DependentDrawsWarning, InvalidDataError, InvalidParameterError
+from unrelu.errors import InvalidDataError, InvalidParameterError, about
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.engine import map_in_threads, one_blas_thread
+from unrelu.passes import map_in_threads, one_blas_thread
 from unrelu.recovery.matrix.factors import Cells, singular_start
 from unrelu.recovery.matrix.matrix import recover_matrix
 from unrelu.validation import RandomState, generator, integer
@@ -206,7 +206,7 @@ def standard_layer(layer: InnerLayer, hidden: FloatArray, seed: int, inputs: Flo
     moved = _standardized(layer, inputs[~unknown])
     for number in range(_DRAWS if unknown.any() else 0):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DependentDrawsWarning)  # those of one row, of which one is drawn
+            warnings.filterwarnings("ignore", about("dependent-draws"))  # those of one row, of which one is drawn
             full = moved.law.sample_latent(hidden[unknown], 1, seed + number, below="latent")[0]
         filled = np.concatenate([inputs[~unknown], np.linalg.lstsq(layer.weights, (full - layer.bias).T)[0].T])
         moved = _standardized(layer, filled)

@@ -11,16 +11,16 @@ from numpy.typing import ArrayLike
 
 from unrelu import storage
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
-from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, WeakRowsWarning
+from unrelu.errors import InvalidDataError
+from unrelu.estimators import Columns
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Shown
-from unrelu.passes.tiles import as_stored
+from unrelu.passes import as_stored
 from unrelu.recovery.latent_methods import NonnegativePrior, RobustLatent
 from unrelu.recovery.latent_rows import recover_rows
 from unrelu.recovery.layers.decoding import LayerReport
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_behind, inputs_near, inputs_of
 from unrelu.recovery.matrix.matrix import MatrixReport
-from unrelu.tables.prepared import Columns
 from unrelu.validation import RandomState, label_columns, row_label, row_labels, warn
 
 if TYPE_CHECKING:
@@ -100,13 +100,13 @@ class PeeledLayer:
             warn(
                 f"{len(found.faults):,} of {len(rows):,} rows do not determine their hidden units, which are NaN there."
                 f" {row_label(row).capitalize()} {why}",
-                WeakRowsWarning,
+                "weak-rows",
                 rows=[row],
             )
         if found.ambiguous.any():
             numbers = np.flatnonzero(found.ambiguous).tolist()
             told = f"Other hidden units explain {row_labels(numbers)} about equally well."
-            warn(told, AmbiguousOptimumWarning, rows=numbers)
+            warn(told, "ambiguous-optimum", rows=numbers)
         errors = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2))
         return np.where(found.latent <= _UNSURE * errors, 0.0, found.latent)
 

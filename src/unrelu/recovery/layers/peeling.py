@@ -19,14 +19,11 @@ import numpy as np
 from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.errors import (
     CannotPeelError,
-    DoubtfulInputsWarning,
-    DoubtfulUnitsWarning,
     InvalidDataError,
-    WeakColumnsWarning,
 )
-from unrelu.kernels.floor_cells import packed_products, unpacked
+from unrelu.estimators import Columns
 from unrelu.methods import Method
-from unrelu.passes.engine import map_in_threads, one_blas_thread
+from unrelu.passes import map_in_threads, one_blas_thread
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, Subspace
 from unrelu.recovery.layers.facets import Clock, TimeIsUp
 from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, inputs_of, standard_layer
@@ -43,8 +40,8 @@ from unrelu.recovery.layers.units import (
     why_missing,
 )
 from unrelu.recovery.matrix.factors import Cells, Factors, singular_start, tiles
+from unrelu.recovery.matrix.floor_cells import packed_products, unpacked
 from unrelu.recovery.matrix.matrix import MatrixFit, MatrixReport, recover_matrix
-from unrelu.tables.prepared import Columns
 from unrelu.validation import listed, warn
 
 INEXACT = 1e-6  # relative residual from where on there is noise, or worse
@@ -216,13 +213,13 @@ def _judge(
         warn(
             f"{where}it has more units than inputs, since the next layer has fewer. Planes can then hold many rows by"
             " coincidence, and what was found may not be the layer's units.",
-            DoubtfulUnitsWarning,
+            "doubtful-units",
         )
     if matrix.residual > INEXACT:
         warn(
             f"{where}{noisy} noise, or another number of units, and weights are no more exact than that, those of units"
             " that are rarely on or off far less.",
-            DoubtfulUnitsWarning,
+            "doubtful-units",
         )
 
 
@@ -303,7 +300,7 @@ def _settled(peeled: Peeled, inner: InnerLayer, heights: FloatArray) -> tuple[Pe
     if len(vague):
         warn(
             f"Outputs {listed(map(str, vague))} are on in too few rows for their noise to tell their weights: NaN.",
-            WeakColumnsWarning,
+            "weak-columns",
         )
         weights, bias = outer.weights.copy(), outer.bias.copy()
         weights[vague] = bias[vague] = np.nan
@@ -361,13 +358,13 @@ def _with_both_layers(peeled: Peeled, outer: InnerLayer, below: InnerLayer, repo
         warn(
             f"{lost:,} of {n:,} rows have too few hidden units on to tell the units behind them, which are NaN there;"
             " the law of the inputs was learned without these rows, and samples differ from the table by that.",
-            DoubtfulInputsWarning,
+            "doubtful-inputs",
         )
     if weak:
         warn(
             f"Layer 2: hidden units {listed(map(str, weak))} of layer 1 are on in too few kinds of rows to tell their"
             " weights. Theirs are right in every row of the table, but may not be elsewhere (column_identifiable).",
-            DoubtfulUnitsWarning,
+            "doubtful-units",
         )
     return replace(peeled, layers=layers, hidden=g, inner=below, inputs=z, hidden_distribution=below.law)
 

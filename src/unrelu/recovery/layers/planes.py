@@ -38,7 +38,7 @@ import scipy.linalg
 from scipy.optimize import linprog
 
 from unrelu.contracts import FloatArray
-from unrelu.passes.engine import map_in_threads, one_blas_thread
+from unrelu.passes import map_in_threads, one_blas_thread
 from unrelu.recovery.layers.facets import Cloud, Facet, counted, heights_above, most_likely, nearest_facet
 
 _SEARCHED = 40  # rows a unit that a search uses

@@ -9,27 +9,20 @@ from typing import Annotated
 
 import numpy as np
 
-from unrelu.contracts import Assumptions, BoolArray, FloatArray, Step, Watch, unwatched
+from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
 from unrelu.errors import (
+    AssumptionWarning,
     CannotPeelError,
-    DoubtfulInputsWarning,
-    DoubtfulTableWarning,
-    DoubtfulUnitsWarning,
     InvalidDataError,
-    UnfinishedWarning,
-    UnitsNotFoundWarning,
 )
-from unrelu.fit.one_pass import learn_record
-from unrelu.methods import LEARNING, Auto, Method, OnePass
+from unrelu.estimators import RectifiedGaussianLearner
+from unrelu.methods import Auto, Method, OnePass
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.engine import LocalEngine, SampleEvidence
-from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, OutputLayer, Subspace, decode_by_facets
 from unrelu.recovery.layers.facets import INTERRUPTED, MISFIT, TIME_WAS_UP, Clock, misfit
 from unrelu.recovery.layers.inputs import UNEXPLAINED, InnerLayer
 from unrelu.recovery.layers.peeled import Peeled
 from unrelu.recovery.layers.widening import decode_widening
-from unrelu.tables import ArraySamples
 from unrelu.validation import listed, warn
 
 ROWS_PER_UNIT = 6  # a facet needs three times as many rows as there are units, and about half of the rows are on it
@@ -107,17 +100,14 @@ def hidden_law(
     Units below the threshold that noise sets are cut off there instead of at 0: rectified Gaussians are learned from
     any floor, so that small units taken for 0 do no harm.
     """
-    rows = ArraySamples(np.maximum(hidden, threshold), block_rows=len(hidden))
     told = Clock(watch=watch, stage="Learning the law of the units")
-    engine, assumptions = LocalEngine(told), Assumptions(tuple(threshold.tolist()))
-    if isinstance(method, OnePass | Auto):  # a record is all it takes, without doubts of the columns of tables
-        record = engine.collect(rows, PairMomentsQuestion.under(assumptions))
-        told(Step(LEARNING))
-        law = learn_record(record, assumptions).distribution
-    else:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DoubtfulTableWarning)
-            law = method.learn(SampleEvidence(rows, engine), assumptions, seed, told).distribution
+    one_pass = isinstance(method, OnePass | Auto)  # one record is all it takes
+    learner = RectifiedGaussianLearner(OnePass() if one_pass else method, floor=threshold, shape="normal")
+    learner.set_params(random_state=seed).watched_by(told)
+    rows = np.maximum(hidden, threshold)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", AssumptionWarning)
+        law = (learner.partial_fit(rows) if one_pass else learner.fit(rows)).distribution_
     return RectifiedGaussian(law.bias, law.covariance)
 
 
@@ -143,7 +133,7 @@ def warn_of(found: FoundLayer, where: str = "") -> None:
                 f"{where}hidden units {listed(map(str, report.doubtful_units))} are never off: their bias cannot be"
                 " told from that of the outputs, and if there are several, nor can they from each other. The network as"
                 " a whole is right.",
-                DoubtfulUnitsWarning,
+                "doubtful-units",
             )
         return
     if not report.converged:
@@ -151,20 +141,20 @@ def warn_of(found: FoundLayer, where: str = "") -> None:
             f"{where}{report.units_found} of {report.n_hidden} hidden units were found; the others are hardly ever off,"
             " or hardly ever on, or one is off only where another is. Hidden units found can be used, but the output"
             " weights are not determined and are NaN. Add rows, use fewer units, or allow for an output_bias.",
-            UnitsNotFoundWarning,
+            "units-not-found",
         )
     if report.doubtful_units:
         warn(
             f"{where}hidden units {listed(str(unit) for unit in report.doubtful_units)} do not look like rectified"
             " Gaussians. If the inputs are Gaussian they are not units but coincidences of several, and columns of the"
             " weights are wrong. Add rows, or lower the number of units.",
-            DoubtfulUnitsWarning,
+            "doubtful-units",
         )
     if report.n_outlier_rows > _MANY_OUTLIERS * report.n_rows:
         warn(
             f"{where}{report.n_outlier_rows:,} of {report.n_rows:,} rows do not fit {report.n_hidden} hidden units and"
             " were left out. Perhaps there are more units than that, or an output_bias.",
-            DoubtfulUnitsWarning,
+            "doubtful-units",
         )
 
 
@@ -175,14 +165,14 @@ def warn_of_inputs(layer: InnerLayer, inputs: FloatArray, hidden: FloatArray) ->
         warn(
             f"{unknown:,} of {len(inputs):,} rows have too few units on to determine their {layer.n_inputs} inputs,"
             " which are NaN there; they count as a normal law fills them in.",
-            DoubtfulInputsWarning,
+            "doubtful-inputs",
         )
     strange = [unit for unit in range(hidden.shape[1]) if misfit(hidden[:, unit]) > _STRANGE]
     if strange:
         warn(
             f"Hidden units {listed(map(str, strange))} do not look like rectified Gaussians, so the inputs are not"
             " normal. Weights and inputs are right, but samples of the network will differ from the table.",
-            DoubtfulInputsWarning,
+            "doubtful-inputs",
         )
 
 
@@ -200,7 +190,7 @@ def ended_early(found: FoundLayer, so_far: Peeled | None = None, where: str = ""
     warn(
         f"{where}{found.ended} after {report.units_found} of {report.n_hidden} hidden units were found.{doubt} Hidden"
         f" units found can be used, but the output weights are not determined and are NaN.{more}",
-        UnfinishedWarning,
+        "unfinished",
     )
 
 

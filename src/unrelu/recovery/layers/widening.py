@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
-from unrelu.passes.engine import one_blas_thread
+from unrelu.passes import one_blas_thread
 from unrelu.recovery.layers.decoding import FoundLayer, Subspace, assembled, cloud_of
 from unrelu.recovery.layers.facets import MISFIT, Clock, Cloud, Facet, counted, heights_above, misfit
 from unrelu.recovery.layers.inputs import (

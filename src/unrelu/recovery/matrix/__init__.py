@@ -1,8 +1,8 @@
 """Recovery of T = C A' + 1 b' from X = ReLU(T): rows are samples, X is n x d, C n x k, A d x k.
 
 ``matrix.py`` has the order of the steps, ``descent.py`` the methods, ``newton.py`` their steps, ``factors.py`` the
-table, the factors and what positive cells determine, ``state.py`` what a stopped run has reached. This page has what
-methods of one's own are given and give back.
+table, the factors and what positive cells determine, ``state.py`` what a stopped run has reached. This page has what a
+method of one's own is given (``Task``), works with, and gives back (``Recovered``).
 """
 
 from __future__ import annotations
@@ -19,5 +19,6 @@ if TYPE_CHECKING:
     from unrelu.recovery.matrix.factors import Cells as Cells
     from unrelu.recovery.matrix.factors import Factors as Factors
     from unrelu.recovery.matrix.factors import tile_by_tile as tile_by_tile
+    from unrelu.recovery.matrix.factors import tiles as tiles
 
 __getattr__, __dir__, __all__ = lazily(__name__)

@@ -19,7 +19,7 @@ import numpy as np
 
 from unrelu.contracts import FloatArray, Step, Watch, unwatched
 from unrelu.errors import InvalidParameterError
-from unrelu.passes.engine import one_blas_thread
+from unrelu.passes import one_blas_thread
 from unrelu.recovery.matrix.factors import Cells, Factors, singular_start, sizes_of
 from unrelu.recovery.matrix.newton import Descent, State
 from unrelu.validation import check_choice

@@ -18,10 +18,8 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError
-from unrelu.kernels.floor_cells import packed_products, tobit_cells, unpacked
-from unrelu.kernels.row_block import LARGEST
-from unrelu.passes.engine import map_in_threads
-from unrelu.passes.tiles import row_keys
+from unrelu.passes import LARGEST, map_in_threads, row_keys
+from unrelu.recovery.matrix.floor_cells import packed_products, tobit_cells, unpacked
 
 GAUGES = ("centered", "orthogonal", "bayes", "zero")
 WORST_CONDITION = 1e4  # beyond it a column amplifies errors so much that its values are a guess

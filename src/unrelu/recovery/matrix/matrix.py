@@ -16,18 +16,14 @@ from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from unrelu.contracts import FloatArray, Step, Watch, unwatched
 from unrelu.errors import (
     InvalidDataError,
     InvalidParameterError,
-    RankDeficientWarning,
-    WeakColumnsWarning,
-    WeakRowsWarning,
 )
 from unrelu.notebook import Shown
-from unrelu.passes.engine import one_blas_thread
+from unrelu.passes import one_blas_thread
 from unrelu.recovery.matrix.descent import CensoredALS, MatrixMethod, Task, method_name
 from unrelu.recovery.matrix.factors import (
     Cells,
@@ -238,26 +234,26 @@ def warn_of(fit: MatrixFit, names: Sequence[str] | None) -> None:
         warn(
             f"Not determined by their values above the floor: {weak}. What is said of them"
             " is filled in. Lower n_components, add rows or leave these columns out (drop=).",
-            WeakColumnsWarning,
+            "weak-columns",
         )
     if report.weak_rows:
         warn(
             f"{report.weak_rows:,} of {report.n_rows:,} rows have too few values above the floor to determine their"
             " latent vector: these are filled in.",
-            WeakRowsWarning,
+            "weak-rows",
         )
     zero = int(np.count_nonzero(~effective_components(fit.factors)))
     if zero:
         warn(
             f"{zero} of {report.n_components} components are zero: the table needs no more than"
             f" {report.n_components - zero}. Lower n_components.",
-            RankDeficientWarning,
+            "rank-deficient",
         )
     if not report.converged:
         warn(
             f"Not converged after {report.iterations:,} iterations: relative residual {report.residual:.3g}. The best"
             " state is kept: raise max_iter, or go on from it (warm_start; state= keeps it in a file).",
-            ConvergenceWarning,
+            "not-converged",
         )
 
 

@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from unrelu.contracts import FloatArray
-from unrelu.kernels.floor_cells import (
+from unrelu.passes import map_in_threads
+from unrelu.recovery.matrix.factors import Cells, Factors, tiles
+from unrelu.recovery.matrix.floor_cells import (
     careful_rows,
     factor_grams,
     floor_cells,
@@ -26,8 +28,6 @@ from unrelu.kernels.floor_cells import (
     unpacked,
     weigh,
 )
-from unrelu.passes.engine import map_in_threads
-from unrelu.recovery.matrix.factors import Cells, Factors, tiles
 
 _HALVINGS = 8
 _STILL = 1e-13  # relative movement of rows that have arrived

@@ -14,7 +14,7 @@ import numpy as np
 
 from unrelu import storage
 from unrelu.contracts import FloatArray, Step, Watch, unwatched
-from unrelu.errors import InvalidDataError, InvalidParameterError, OutputError, UnreluWarning
+from unrelu.errors import InvalidDataError, InvalidParameterError, OutputError
 from unrelu.recovery.matrix.descent import Iterate, MatrixMethod, method_name
 from unrelu.recovery.matrix.factors import Cells, Factors, tile_by_tile
 from unrelu.recovery.matrix.matrix import CHOOSING, MatrixFit, recover_matrix
@@ -188,7 +188,7 @@ class Keeper:
                 try:
                     self._write()
                 except OutputError as error:  # a full disk must not end what may have run for hours
-                    warn(f"{error} The run goes on.", UnreluWarning)
+                    warn(f"{error} The run goes on.", "not-saved")
                     self._due = time.monotonic() + self._every
             step = iterate.step()
         self._watch(step)

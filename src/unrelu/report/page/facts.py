@@ -14,17 +14,17 @@ from scipy.special import ndtr
 
 from unrelu.checks.fit_check import FitCheck, Simulations
 from unrelu.contracts import FloatArray, Watch
-from unrelu.errors import SingularCovarianceWarning, UnreluError, UnreluWarning
+from unrelu.errors import UnreluError, UnreluWarning, about
 from unrelu.estimators import FloorOutlierDetector
 from unrelu.fit.nearest import largest_eigenpairs
 from unrelu.model import RectifiedGaussian
 from unrelu.posterior.cells import Cells, SampledCells
 from unrelu.posterior.marginals import CutNormals, imputed
-from unrelu.report.check import check_facts, column_order
+from unrelu.report.check import column_order
 from unrelu.report.model import strongest_pairs
-from unrelu.report.outliers import StrangestCells, score_facts
+from unrelu.report.outliers import StrangestCells
 from unrelu.report.pictures import Numbers, evenly
-from unrelu.report.tables import labels, shape_words
+from unrelu.report.tables import facts, labels, shape_words
 from unrelu.tables import ArraySamples
 
 _MOST_ROWS, _MOST_CELLS, _FEWEST_ROWS = 20_000, 10_000_000, 2_000  # of the sample
@@ -329,8 +329,7 @@ def check_told(check: Callable[[], FitCheck], words: Callable[[str], str]) -> di
             found = check()
     except UnreluError as reason:
         return {"verdict": words(f"Whether the model fits was not checked: {reason}"), "fits": None}
-    facts = check_facts(found)
-    columns = {found.names[j]: facts["columns"][j] for j in found.worst_columns(_WORST)}
+    told = facts(found)
     return {
         "verdict": words(found.verdict),
         "fits": found.fits,
@@ -338,8 +337,8 @@ def check_told(check: Callable[[], FitCheck], words: Callable[[str], str]) -> di
         "n_simulations": found.n_simulations,
         "n_looked_at": found.n_looked_at,
         "column_adjusted_p_values": found.column_adjusted,
-        "worst_columns": list(columns.values()),
-        "worst_pairs": facts["worst_pairs"][:_WORST],
+        "worst_columns": [told["columns"][j] for j in found.worst_columns(_WORST)],
+        "worst_pairs": told["worst_pairs"][:_WORST],
     }
 
 
@@ -356,10 +355,10 @@ def odd_facts(
 ) -> dict[str, Any]:
     """Rows and cells; ``blocks`` are the rows of the table again, ``how`` a detector's parameters."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", SingularCovarianceWarning)
+        warnings.filterwarnings("ignore", about("singular"))
         detector = FloorOutlierDetector.from_model(model, **how).watched_by(watch)
         verdict = detector.judge(table, top=_ROWS)
-        rows = score_facts(detector, verdict, ids)
+        rows = facts(verdict, detector, ids)
         few = int(np.clip(_MOST_WORK // model.n_features**3, _ROWS, len(verdict.scores)))
         strangest = np.sort(np.argsort(verdict.scores, kind="stable")[:few])
         parts, first = [], 0

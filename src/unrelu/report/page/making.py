@@ -167,7 +167,6 @@ def _of_rows(
 
 
 def _made(learner: Any, command: str, seed: int) -> dict[str, Any]:
-    """How the page came about."""
     parameters = {}
     for name, value in ({} if learner is None else learner.get_params(False)).items():
         text = repr(value)

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import linprog
 
 from tests.references import latent as reference
-from unrelu.kernels.latent_search import (
+from unrelu.recovery.latent_search import (
     descend,
     half_normal_scale,
     least_deviations,

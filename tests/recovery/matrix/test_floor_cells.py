@@ -8,7 +8,7 @@ from scipy.optimize import minimize
 from scipy.special import log_ndtr
 
 from tests.references import matrix as reference
-from unrelu.kernels.floor_cells import (
+from unrelu.recovery.matrix.floor_cells import (
     careful_rows,
     factor_grams,
     floor_cells,
