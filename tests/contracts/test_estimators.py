@@ -6,11 +6,9 @@ Estimators are found by looking, so that the next one cannot differ: it needs a 
 from __future__ import annotations
 
 import inspect
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cache
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -106,12 +104,9 @@ WIDENED = Case(
 
 
 def every_estimator() -> list[str]:
-    """The names of all classes with scikit-learn's interface in unrelu.estimators."""
-    found = set()
-    for module in pkgutil.iter_modules(unrelu.estimators.__path__):
-        members = vars(import_module(f"unrelu.estimators.{module.name}")).values()
-        found |= {m for m in members if inspect.isclass(m) and issubclass(m, BaseEstimator)}
-    return sorted(kind.__name__ for kind in found if kind.__module__.startswith("unrelu.") and hasattr(kind, "fit"))
+    """The public names of all classes with scikit-learn's interface, wherever they are defined."""
+    public = {name: getattr(unrelu, name) for name in unrelu.__all__}
+    return sorted(name for name, each in public.items() if inspect.isclass(each) and issubclass(each, BaseEstimator))
 
 
 every = pytest.mark.parametrize("name", every_estimator())

@@ -13,7 +13,7 @@ from tests.warned import warns
 from unrelu import RectifiedGaussianLearner, methods, synthetic
 from unrelu.contracts import Assumptions, Evidence
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.engine import LocalEngine
+from unrelu.passes import LocalEngine
 from unrelu.tables import ArraySamples, open_samples, write_table
 
 NAMES = sorted(methods.method_names())
@@ -221,12 +221,11 @@ def test_unknown_names_are_met_with_the_nearest():
 
 
 def test_the_papers_methods_are_found_by_name():
-    assert methods.TruncatedSGD is unrelu.papers.learners.TruncatedSGD
     assert set(methods.__all__) <= set(dir(methods))
     assert [methods.method_named(name) for name in ("sgd", "filtered_gradient", "median")] == [
-        unrelu.papers.learners.TruncatedSGD(),
-        unrelu.papers.learners.FilteredGradient(),
-        unrelu.papers.learners.MedianBias(),
+        methods.TruncatedSGD(),
+        methods.FilteredGradient(),
+        methods.MedianBias(),
     ]
     of_papers = [name for name in NAMES if getattr(methods.method_named(name), "of_papers", False)]
     assert of_papers == ["filtered_gradient", "median", "sgd"]

@@ -38,7 +38,7 @@ from unrelu.contracts import (
 )
 from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError
 from unrelu.fit import Learned, Stages, assemble, refuse_tiny, warn_of_constants
-from unrelu.methods import LEARNING
+from unrelu.methods import LEARNING, Method
 from unrelu.papers.batches import (
     BINS,
     ORDERS,
@@ -66,7 +66,7 @@ Inverse = Callable[[FloatArray], FloatArray]
 Fitted = tuple[FloatArray, FloatArray]  # biases and norms
 
 
-class _Algorithm1:
+class _Algorithm1(Method):
     """Algorithm 1 of Wu et al. 2019 and Bulusu et al. 2022; ``_fit`` gives every column's bias and norm.
 
     With ``project`` the pairs become the nearest semidefinite matrix. Without, to the letter: S_ij = s_i s_j
@@ -77,9 +77,6 @@ class _Algorithm1:
     name: ClassVar[str]
     allow_partial: bool
     project: bool = True
-
-    def question(self, assumptions: Assumptions) -> None:
-        """None: the rows are read more than once."""
 
     def _check(self) -> None:
         """Raise where the options make no sense."""
