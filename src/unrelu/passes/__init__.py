@@ -1,7 +1,6 @@
 """Rows, what is asked of them, and the engines that ask: here, on a GPU, on a Dask cluster.
 
-This page has what questions of one's own are made of: levels as a table stores them, cells that no learner can use; who
-asks them; and work that is shared among threads.
+This page has who asks questions, and what others may use: levels as a table stores them, work shared among threads.
 """
 
 from __future__ import annotations
@@ -13,15 +12,13 @@ from unrelu.lazy import lazily
 if TYPE_CHECKING:
     from unrelu.kernels.row_block import LARGEST as LARGEST
     from unrelu.passes.engine import LocalEngine as LocalEngine
+    from unrelu.passes.engine import RecordedEvidence as RecordedEvidence
     from unrelu.passes.engine import SampleEvidence as SampleEvidence
     from unrelu.passes.engine import available_cores as available_cores
     from unrelu.passes.engine import map_in_threads as map_in_threads
     from unrelu.passes.engine import one_blas_thread as one_blas_thread
     from unrelu.passes.rows import all_values as all_values
-    from unrelu.passes.tiles import Screening as Screening
-    from unrelu.passes.tiles import ScreeningQuestion as ScreeningQuestion
     from unrelu.passes.tiles import as_stored as as_stored
     from unrelu.passes.tiles import row_keys as row_keys
-    from unrelu.passes.tiles import seen_above as seen_above
 
 __getattr__, __dir__, __all__ = lazily(__name__)

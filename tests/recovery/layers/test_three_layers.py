@@ -10,8 +10,9 @@ import pytest
 
 import unrelu
 from unrelu.errors import CannotPeelError, UnfinishedWarning
-from unrelu.recovery.layers.deepening import Chart, closure, find_chart, find_faces, joined, not_alone
-from unrelu.recovery.layers.inputs import InnerLayer, inputs_near
+from unrelu.recovery.layers.experimental.faces import Chart, closure, find_chart, find_faces, joined, not_alone
+from unrelu.recovery.layers.experimental.three_layers import inputs_near
+from unrelu.recovery.layers.inputs import InnerLayer
 
 Q, P0, P, D, N = 3, 5, 12, 40, 2000
 
@@ -133,6 +134,7 @@ def test_time_that_is_up_keeps_planes(network):
     with pytest.warns(UnfinishedWarning, match="of 12 hidden units"):
         unfinished = unrelu.peel(network.X, widths=[P, P0], n_inputs=Q, floor=network.floor, max_seconds=0.7)
     report = unfinished.layers[0].report
+    assert report.ended == "The time was up"
     assert report.doubtful_units == tuple(range(report.units_found))
     assert unfinished.inner is None
     assert np.isnan(unfinished.layers[0].weights).all()
