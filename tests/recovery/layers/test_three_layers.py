@@ -140,6 +140,17 @@ def test_time_that_is_up_keeps_planes(network):
     assert np.isnan(unfinished.layers[0].weights).all()
 
 
+def test_an_interrupt_of_the_search_behind_the_units_ends_the_whole(network):
+    def watch(step):
+        if step.total == P0:
+            raise KeyboardInterrupt
+
+    with pytest.warns(UnfinishedWarning, match="interrupted after"):
+        unfinished = unrelu.peel(network.X, widths=[P, P0], n_inputs=Q, floor=network.floor, watch=watch)
+    assert unfinished.layers[0].report.ended == "The search was interrupted"
+    assert unfinished.inner is None
+
+
 def test_faces_hold_rows_of_few_units(network):
     rng = np.random.default_rng(0)
     for face in find_faces(network.h, 2, P0, rng):
