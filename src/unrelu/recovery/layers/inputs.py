@@ -88,6 +88,11 @@ class InnerLayer:
         """The same layer with units so many times as large."""
         return replace(self, weights=self.weights * lengths[:, None], bias=self.bias * lengths)
 
+    def moved(self, mean: FloatArray, covariance: FloatArray) -> InnerLayer:
+        """The same layer for inputs that had this mean and covariance: z = mean + L z', covariance = L L'."""
+        root = np.linalg.cholesky(covariance)
+        return replace(self, weights=self.weights @ root, bias=self.bias + self.weights @ mean)
+
     def of(self, units: NDArray[Any]) -> InnerLayer:
         """The layer of some units."""
         return replace(self, weights=self.weights[units], bias=self.bias[units])
@@ -214,12 +219,10 @@ def _standardized(layer: InnerLayer, inputs: FloatArray) -> InnerLayer:
     """The layer for inputs of mean 0 and covariance I; itself where these do not vary in every direction."""
     if len(inputs) <= layer.n_inputs:
         return layer
-    covariance = np.atleast_2d(np.cov(inputs.T, bias=True))
     try:
-        root = np.linalg.cholesky(covariance)
+        return layer.moved(inputs.mean(axis=0), np.atleast_2d(np.cov(inputs.T, bias=True)))
     except np.linalg.LinAlgError:
         return layer
-    return replace(layer, weights=layer.weights @ root, bias=layer.bias + layer.weights @ inputs.mean(axis=0))
 
 
 def refitted(layer: InnerLayer, hidden: FloatArray) -> InnerLayer:

@@ -89,6 +89,8 @@ def find_units(
             return found
     noisy = replace(space, noise=space.noise * amplified)
     widened = decode_widening(X, noisy, lifted, n_inputs or "auto", rng, clock, clear)
+    if not few and widened.report.ended == INTERRUPTED:  # nobody asked for inputs, and the facets were no whole layer
+        raise KeyboardInterrupt
     return widened if few or widened.inner is not None else found
 
 
