@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from tests.references import generators
 from tests.references import layers as reference
 from tests.warned import refuse, warns
 from unrelu import RectifiedGaussianLearner, TwoLayerReLULearner
@@ -641,3 +642,15 @@ def test_fewer_inputs_than_units_are_not_silently_wrong():
     with warns("doubtful-units", match="fewer inputs than 4 hidden units"):
         learner = TwoLayerReLULearner(4).fit(X)
     assert reference.column_error(learner.output_weights_, A) > 0.1  # or there would be nothing to warn of
+
+
+def test_an_interrupt_of_a_search_for_inputs_that_nobody_asked_for_is_one():
+    """It was swallowed, and the facets found before were judged as if the search had ended."""
+
+    def interrupted(step):
+        if step.stage == "Finding planes":
+            raise KeyboardInterrupt
+
+    net = generators.draw(1, 12, 6, 2, 600, output_bias=False)
+    with pytest.raises(KeyboardInterrupt):
+        TwoLayerReLULearner(6).watched_by(interrupted).fit(net.T)

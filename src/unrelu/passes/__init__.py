@@ -1,7 +1,6 @@
 """Rows, what is asked of them, and the engines that ask: here, on a GPU, on a Dask cluster.
 
-This page has what questions of one's own are made of: levels as a table stores them, cells that no learner can use; who
-asks them; and work that is shared among threads.
+This page has who asks questions, and what others may use: levels as a table stores them, work shared among threads.
 """
 
 from __future__ import annotations

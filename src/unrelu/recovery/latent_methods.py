@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from scipy.special import ndtr
@@ -84,7 +84,7 @@ class LatentResult:
 
 
 # --- what is known of c beforehand ----------------------------------------------------------------
-# ``penalty`` is (ridge, sparsity, 1 if nonnegative); a ``proper`` prior determines c even where v does not.
+# ``penalty`` is (ridge, sparsity, 1 if nonnegative).
 
 
 @dataclass(frozen=True)
@@ -95,8 +95,6 @@ class NoPrior:
     >>> unrelu.recovery.RobustLatent(NoPrior()) == unrelu.recovery.RobustLatent()
     True
     """
-
-    proper: ClassVar[bool] = False
 
     @property
     def penalty(self) -> FloatArray:
@@ -112,7 +110,6 @@ class GaussianPrior:
     """
 
     scale: float = 1.0
-    proper: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive("scale", self.scale)
@@ -131,7 +128,6 @@ class SparsePrior:
     """
 
     scale: float = 1.0
-    proper: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_positive("scale", self.scale)
@@ -149,19 +145,13 @@ class NonnegativePrior:
     array([0., 0., 1.])
     """
 
-    proper: ClassVar[bool] = False
-
     @property
     def penalty(self) -> FloatArray:
         return np.array([0.0, 0.0, 1.0])
 
 
 Prior: TypeAlias = NoPrior | GaussianPrior | SparsePrior | NonnegativePrior
-_PRIORS: dict[str, type[GaussianPrior] | type[SparsePrior] | type[NonnegativePrior]] = {
-    "gaussian": GaussianPrior,
-    "sparse": SparsePrior,
-    "nonnegative": NonnegativePrior,
-}
+_PRIORS: dict[str, type[Prior]] = {"gaussian": GaussianPrior, "sparse": SparsePrior, "nonnegative": NonnegativePrior}
 
 
 def prior_named(prior: str | Prior | None) -> Prior:
@@ -206,10 +196,15 @@ class RobustLatent:
         if self.noise_scale is not None:
             check_positive("noise_scale", self.noise_scale)
 
+    @property
+    def _is_proper(self) -> bool:
+        """Whether the prior determines c even where v does not."""
+        return bool(self.prior.penalty[:2].any())
+
     def check(self, weights: FloatArray) -> None:
         """Refuse layers that it cannot invert."""
         d, k = weights.shape
-        if self.prior.proper:
+        if self._is_proper:
             return
         if d < k:
             raise InvalidParameterError(
@@ -225,7 +220,7 @@ class RobustLatent:
 
     def least_entries(self, k: int) -> int:
         """How many entries above the floor a v must have, to determine k latent numbers."""
-        return 1 if self.prior.proper else k
+        return 1 if self._is_proper else k
 
     def recover(self, weights: FloatArray, bias: FloatArray, v: FloatArray, seed: int) -> LatentResult:
         seen = ~np.isnan(v)
@@ -236,11 +231,8 @@ class RobustLatent:
         else:
             scale = max(self.noise_scale, _LEAST * _typical(known))
             best, _, other, _, _ = search(A, b, known, _NARROW * scale, penalty, _ROUNDS, _AGREED, seed)
-        candidates = []
-        for start in (best, other):
-            c = start.copy()
-            candidates.append((descend(A, b, known, c, scale, penalty, _POLISH), c))
-        (objective, c), (rival_objective, other) = sorted(candidates, key=lambda candidate: candidate[0])
+        ends = [(descend(A, b, known, c, scale, penalty, _POLISH), c) for c in (best, other)]
+        (objective, c), (rival_objective, other) = sorted(ends, key=lambda end: end[0])
         c, agree, scale, covariance = self._least_squares(A, b, known, c, scale)
         inliers = np.zeros(len(v), dtype=bool)
         inliers[seen] = agree
@@ -255,10 +247,7 @@ class RobustLatent:
     def _least_squares(
         self, A: FloatArray, b: FloatArray, v: FloatArray, c: FloatArray, scale: float
     ) -> tuple[FloatArray, BoolArray, float, FloatArray]:
-        """The last word: least squares on entries that are on and agree, while these change.
-
-        (c, which agree, scale, covariance)
-        """
+        """Least squares on entries that are on and agree, while these change: (c, which agree, scale, covariance)."""
         prior, k = self.prior, A.shape[1]
         ridge = prior.penalty[0] * np.eye(k)
         agree = used = np.zeros(len(v), dtype=bool)
@@ -266,7 +255,7 @@ class RobustLatent:
             t = A @ c + b
             agree = np.abs(v - np.maximum(t, 0.0)) <= _AGREES * scale
             before, used = used, agree & (t > 0.0)
-            if (used == before).all() or (used.sum() < k and not prior.proper):
+            if (used == before).all() or (used.sum() < k and not self._is_proper):
                 break
             c = _penalized(A[used] / scale, (v - b)[used] / scale, A[used].T @ A[used] / scale**2 + ridge, prior, c)
         if self.noise_scale is None and used.sum() > k:
@@ -274,7 +263,7 @@ class RobustLatent:
             noisy = agree & ((v != 0.0) | (clean > 0.0))  # elsewhere noise was cut off
             squares = ((v - clean)[noisy] ** 2).sum()
             scale = max(float(np.sqrt(squares / max(noisy.sum() - k, 1))), _LEAST * _typical(v))
-        if not prior.proper:
+        if not self._is_proper:
             # Entries determine c if they are clearly on, or many that may be: a small entry agrees with being off as
             # well, and c can always be made to switch a few of them on.
             rows, clear = A[used], v[used] > _AGREES * scale
@@ -494,7 +483,7 @@ def _huber_minimum(design: FloatArray, v: FloatArray, solution: FloatArray, thre
 # --- by name --------------------------------------------------------------------------------------
 
 LatentMethod: TypeAlias = RobustLatent | LatentLasso
-_NAMES = ("robust", "lasso")
+_METHODS: dict[str, type[LatentMethod]] = {"robust": RobustLatent, "lasso": LatentLasso}
 
 
 def latent_method(method: str | LatentMethod, prior: str | Prior | None = None) -> LatentMethod:
@@ -503,12 +492,12 @@ def latent_method(method: str | LatentMethod, prior: str | Prior | None = None) 
     if not isinstance(method, str):
         if isinstance(method, type) or not hasattr(method, "recover"):
             raise InvalidParameterError(
-                f"method must be one of {', '.join(_NAMES)} or an object of unrelu.recovery, got {method!r}."
+                f"method must be one of {', '.join(_METHODS)} or an object of unrelu.recovery, got {method!r}."
             )
         if prior is not None:
             raise InvalidParameterError("Give the prior to the method's object, as RobustLatent(prior), not beside it.")
         return method
-    check_choice("method", method, _NAMES)
+    check_choice("method", method, list(_METHODS))
     if method == "robust":
         return RobustLatent(known)
     if prior is not None:
@@ -518,8 +507,7 @@ def latent_method(method: str | LatentMethod, prior: str | Prior | None = None) 
 
 def names_of(method: LatentMethod) -> tuple[str, str]:
     """What reports call a method and its prior: their names, or their classes'; "none" for no prior."""
-    prior = getattr(method, "prior", None)
-    names: dict[type, str] = {kind: name for name, kind in _PRIORS.items()}
-    names |= {NoPrior: "none", type(None): "none", RobustLatent: "robust", LatentLasso: "lasso"}
+    names = {kind: name for name, kind in [*_PRIORS.items(), ("none", NoPrior), *_METHODS.items()]}
+    prior = getattr(method, "prior", NoPrior())
     own, known = (names.get(type(each), type(each).__name__.lower()) for each in (method, prior))
     return own, known

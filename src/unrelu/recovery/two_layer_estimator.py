@@ -21,30 +21,26 @@ from unrelu.estimators import Columns, FloorEstimator, Table, check_cell_limits,
 from unrelu.limits import refuse_none
 from unrelu.methods import Method, method_named
 from unrelu.passes import all_values
-from unrelu.recovery.layers.decoding import ROUNDING, FoundLayer, decode_separably, find_subspace, rank_of
+from unrelu.recovery.layers.decoding import ROUNDING, OutputLayer, decode_separably, find_subspace, rank_of
 from unrelu.recovery.layers.facets import Clock
-from unrelu.recovery.layers.inputs import standard_layer
-from unrelu.recovery.layers.peeled import Peeled, heights_of
+from unrelu.recovery.layers.peeled import Peeled, PeeledLayer, heights_of, refuse_gaps
 from unrelu.recovery.layers.peeling import peel_layers
 from unrelu.recovery.layers.units import (
-    ROWS_PER_UNIT,
     TwoLayers,
     check_explained,
     check_range,
-    ended_early,
+    check_rows,
     find_units,
     hidden_law,
-    warn_of,
-    warn_of_inputs,
-    why_missing,
+    judge,
+    with_standard_inputs,
 )
-from unrelu.validation import RandomState, check_choice, check_positive, label_columns, seed_from, warn
+from unrelu.validation import RandomState, check_choice, check_positive, seed_from
 
 _NAMES = ("facets", "separable")
 _OF_INPUTS = ("input_weights_", "input_bias_", "n_inputs_", "input_choice_")
 _SINGLE = 1e-6  # errors of rows in single precision, of their root mean square, that rounding explains
 _DEPENDENT = 1e-10  # of the largest singular value
-_ROWS_PER_THIN_UNIT = 150
 _ROUNDED = 1e-6  # of the rows' root mean square: less noise than that is rounding
 
 
@@ -151,12 +147,13 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         if not isinstance(self.output_bias, bool | np.bool_):
             raise InvalidParameterError(f"output_bias must be True or False, got {self.output_bias!r}.")
         width, limits = checked_width("n_hidden", self.n_hidden), checked_limits(self.n_inputs, self.max_seconds)
-        if separable and self.n_inputs is not None:
-            raise InvalidParameterError("method='separable' finds no inputs: use method='facets', or n_inputs=None.")
-        if separable and self.output_bias:
-            raise InvalidParameterError("method='separable' finds no output bias: use method='facets'.")
-        if separable and self.floor is not None:
-            raise InvalidParameterError("method='separable' undoes no rectifier: use method='facets', or floor=None.")
+        for given, what in (
+            (self.n_inputs is not None, "finds no inputs: use method='facets', or n_inputs=None"),
+            (self.output_bias, "finds no output bias: use method='facets'"),
+            (self.floor is not None, "undoes no rectifier: use method='facets', or floor=None"),
+        ):
+            if separable and given:
+                raise InvalidParameterError(f"method='separable' {what}.")
         if self.floor is None:
             self._learned = self._two_layers(X, width, law_by, *limits)
         else:
@@ -189,15 +186,14 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
             found = decode_separably(table, space)
         else:
             found = find_units(table, space, with_bias, n_inputs, True, rng, clock)
-        _judge(found, n_inputs)
-        layer, outliers, report = found.layer, ~found.genuine, replace(found.report, ended=found.ended)
+        judge(found, n_inputs)
+        layer, outliers, report = found.layer, ~found.genuine, found.report
         hidden = layer.hidden(table[found.genuine])
         if found.inner is None:
             return TwoLayers(layer, report, outliers, hidden_law(hidden, layer.threshold, law_by, seed, self._watch))
         if report.noise <= _ROUNDED * float(np.sqrt((table**2).mean())):
             check_explained(found.inner, hidden)
-        inner = standard_layer(found.inner, hidden, seed)
-        warn_of_inputs(inner, inner.inputs(hidden), hidden)
+        inner, _ = with_standard_inputs(found.inner, hidden, seed)
         return TwoLayers(layer, report, outliers, inner.law, inner if n_inputs is not None else None)
 
     # --- what was learned -------------------------------------------------------------------------
@@ -220,13 +216,13 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         if inner is not None and len(inner.bias) != self.n_hidden_:
             raise InvalidDataError(f"the layer of its inputs has {len(inner.bias)} units, not {self.n_hidden_}")
 
-    def _output_layer(self) -> Any:
+    def _output_layer(self) -> OutputLayer | PeeledLayer:
         learned = self._result()
         return learned.layers[0] if isinstance(learned, Peeled) else learned.layer
 
     def _solve(self, name: str) -> None:
         learned, layer = self._result(), self._output_layer()
-        self.report_ = layer.report if isinstance(learned, Peeled) else learned.report
+        self.report_ = learned.layers[0].report if isinstance(learned, Peeled) else learned.report
         self.output_weights_, self.output_bias_ = layer.weights, layer.bias
         self.column_identifiable_, self.n_hidden_ = ~np.isnan(layer.bias), self.report_.n_hidden
         self.outlier_rows_ = learned.outlier_rows
@@ -274,8 +270,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
             raise InvalidDataError(f"There are {width} {what}; got an array of shape {given.shape}.")
         if not np.isfinite(given).all():
             raise InvalidDataError(f"{what.capitalize()} must be finite, but some are NaN or infinite.")
-        rows: FloatArray = self._output_layer().output(given if inner is None else inner.units(given))
-        return rows
+        return self._output_layer().output(given if inner is None else inner.units(given))
 
     def relative_error(self, X: Table) -> float:
         """|x - x rebuilt| / |x| over rows X: x rebuilt from what ``transform`` finds, where it finds something."""
@@ -290,8 +285,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         """Rows drawn from the model."""
         self._complete()
         law = self._result().inner or self.hidden_distribution_
-        rows: FloatArray = self._output_layer().output(law.sample(n_samples, random_state))
-        return rows
+        return self._output_layer().output(law.sample(n_samples, random_state))
 
     def _complete(self) -> None:
         report = self.report_
@@ -319,12 +313,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
 def _complete(values: Any, names: Sequence[str] | None) -> FloatArray:
     """The table as doubles, none of them missing."""
     table = np.asarray(values, dtype=np.float64)
-    unusable = np.asarray(~np.isfinite(table).all(axis=0))
-    if unusable.any():
-        raise InvalidDataError(
-            f"X holds NaN or infinity in {label_columns(unusable, names)}: layers are found from whole rows. Leave such"
-            " rows out, or the columns."
-        )
+    refuse_gaps("NaN or infinity", ~np.isfinite(table), names)
     return table
 
 
@@ -340,11 +329,7 @@ def _n_units(table: FloatArray, n_hidden: int | str, output_bias: bool) -> int:
         raise InvalidParameterError(
             f"n_hidden is {p}, but rows have {d} columns: more units than columns cannot be told apart."
         )
-    if n < ROWS_PER_UNIT * p:
-        raise InvalidDataError(
-            f"{n} rows are too few for {p} hidden units: at least {ROWS_PER_UNIT * p} are needed, and hundreds are"
-            " better."
-        )
+    check_rows(n, p)
     values = np.linalg.svd(table - table.mean(axis=0) if output_bias else table, compute_uv=False)
     rank = int(np.count_nonzero(values > _DEPENDENT * max(float(values[0]), 1e-300)))
     if rank < p:
@@ -353,32 +338,6 @@ def _n_units(table: FloatArray, n_hidden: int | str, output_bias: bool) -> int:
             f" weights are dependent, or units are never on. Ask for n_hidden={rank}."
         )
     return p
-
-
-def _judge(found: FoundLayer, n_inputs: int | str | None) -> None:
-    """Refuse a layer of which nothing was found, and say what is not to be relied on in another one."""
-    report = found.report
-    if found.ended is not None:
-        ended_early(found)
-        return
-    if report.method == "widening":
-        if not report.converged:
-            raise InvalidDataError(why_missing(found, n_inputs or "auto"))
-        warn_of(found)
-        return
-    if report.units_found == 0:
-        raise InvalidDataError(
-            f"None of {report.n_hidden} hidden units was found: no facet of the rows holds more of them than chance"
-            " explains. Perhaps no unit is ever off, the number of units is wrong, there is an output bias"
-            " (output_bias=True), or too much noise; with as many units as columns noise is not allowed for."
-        )
-    warn_of(found)
-    if report.thin and report.n_rows < _ROWS_PER_THIN_UNIT * report.n_hidden:
-        warn(
-            f"There are fewer inputs than {report.n_hidden} hidden units. Planes can then hold many rows by"
-            f" coincidence, and {report.n_rows:,} rows may be too few to tell: perhaps these are not the units.",
-            "doubtful-units",
-        )
 
 
 def peel(

@@ -8,7 +8,6 @@ import pytest
 from tests.references import generators as reference
 from unrelu.recovery.layers.inputs import (
     InnerLayer,
-    enough_rows,
     fit_inputs,
     inputs_behind,
     inputs_of,
@@ -74,10 +73,14 @@ def test_no_rows_more_than_a_tile_and_one_row(net):
 
 
 def test_which_units_can_tell_inputs(net):
-    on = np.count_nonzero(net.h > 0.0, axis=1)
-    for q in (1, 2, 4, 6, 7):
-        assert enough_rows(net.h, q) == (q + 2 <= 8 and np.count_nonzero(on >= q + 2) >= 8 * (q + 1))
-    assert not enough_rows(net.h[:20], 3)
+    on, told = np.count_nonzero(net.h > 0.0, axis=1), []
+    for q in (1, 2, 3, 4, 6, 7):
+        enough = q + 2 <= 8 and np.count_nonzero(on >= q + 2) >= 8 * (q + 1)
+        told.append(enough)
+        assert enough or fit_inputs(net.h, none(8), q, seeded()) is None
+    assert told == [True, True, True, True, False, False]
+    assert fit_inputs(net.h, none(8), 3, seeded()) is not None
+    assert fit_inputs(net.h[:20], none(8), 3, seeded()) is None
 
 
 # --- the layer ------------------------------------------------------------------------------------
@@ -241,3 +244,34 @@ def test_inputs_behind_noisy_rows_are_the_nearest():
 
 def test_no_rows_have_no_inputs(net):
     assert inputs_behind(net.X[:0], net.A2, net.b2, InnerLayer(net.A1, net.b1), 0.0).shape == (0, 3)
+
+
+# --- mistakes found, to be mended -----------------------------------------------------------------
+
+
+def test_rows_that_tell_no_inputs_leave_the_layer_as_it_was_found(net):
+    """Means of no rows became the bias, and a covariance of one row has no root."""
+    layer, on = InnerLayer(net.A1, net.b1), (net.h > 0.0).sum(axis=1)
+    few, most = net.h[on < 3], net.h[[on.argmax()]]
+    assert len(few) > 20
+    moved = standard_layer(layer, few, 0)
+    np.testing.assert_allclose(moved.weights, net.A1, atol=1e-9)
+    np.testing.assert_allclose(moved.bias, net.b1, atol=1e-9)
+    hidden = np.concatenate([most, few])
+    moved = standard_layer(layer, hidden, 0)
+    assert reference.nearest_sine(moved.weights, net.A1 @ np.linalg.lstsq(net.A1, moved.weights)[0]).max() < 1e-9
+    np.testing.assert_allclose(moved.units(moved.inputs(most)), most, atol=1e-9)
+
+
+def test_a_unit_that_is_the_same_in_every_row_does_not_stop_the_draws(net):
+    """The law of the units has a variance of 0 there, by which draws were divided."""
+    weights, bias = net.A1.copy(), net.b1.copy()
+    weights[2], bias[2] = 0.0, 0.3
+    hidden = np.maximum(net.z @ weights.T + bias, 0.0)
+    layer = InnerLayer(weights, bias)
+    assert np.isnan(layer.inputs(hidden)).any()
+    moved = standard_layer(layer, hidden, 0)
+    np.testing.assert_allclose(moved.weights[2], 0.0, atol=1e-12)
+    units = moved.units(moved.inputs(hidden))
+    known = np.isfinite(units[:, 0])
+    np.testing.assert_allclose(units[known], hidden[known], atol=1e-9)

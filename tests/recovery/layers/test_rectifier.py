@@ -5,8 +5,8 @@ import pytest
 
 from tests.references import generators as reference
 from unrelu.errors import InvalidDataError
-from unrelu.recovery.layers import peeling as rectifier
-from unrelu.recovery.layers.peeling import undo_rectifier
+from unrelu.recovery.layers import rectifier
+from unrelu.recovery.layers.rectifier import undo_rectifier
 
 
 def seeded(seed=0):

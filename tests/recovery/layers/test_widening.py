@@ -31,7 +31,7 @@ def decoded(net, q, clock=None, lifted=True):
 def check(found, net, sine=1e-7, inputs=1e-7):
     """Every unit, its inputs as far as rows tell them, and the layer of these."""
     layer, inner = found.layer, found.inner
-    assert found.ended is None
+    assert found.report.ended is None
     assert found.verdict is None
     assert found.report.converged
     wrong, order = reference.sines(layer.weights, net.A2)
@@ -203,7 +203,7 @@ class Stop:
 def test_an_interrupt_keeps_planes_as_doubtful_units(net):
     found = decoded(net, 4, Clock(watch=Stop("Finding planes", 1, KeyboardInterrupt())))
     report = found.report
-    assert found.ended == "The search was interrupted"
+    assert found.report.ended == "The search was interrupted"
     assert found.inner is None
     assert 0 < report.units_found < 12
     assert report.doubtful_units == tuple(range(report.units_found))
@@ -214,7 +214,7 @@ def test_an_interrupt_keeps_planes_as_doubtful_units(net):
 
 def test_time_that_is_up_at_once(net):
     found = decoded(net, 4, Clock(1e-9))
-    assert found.ended == "The time was up"
+    assert found.report.ended == "The time was up"
     assert found.report.units_found < 12
     assert found.inner is None
 
@@ -270,3 +270,17 @@ def test_tables_without_units_end_soon():
     assert found.inner is None
     assert found.report.units_found == 0
     assert found.choice == ()
+
+
+def test_heights_of_nothing_are_no_new_unit(net):
+    """Their length was divided by."""
+    space = find_subspace(net.T, 12, True, seeded())
+    cloud, _ = cloud_of(net.T, space, True, True)
+    search = Search(cloud, 4, seeded())
+    never_on = Facet(np.eye(12)[0], -10.0 * float(np.abs(cloud.points).max()), cloud.noise)
+    heights = iter([[never_on], [never_on], *[[]] * 50])
+    search.planes.append(counted(Facet(np.eye(12)[1], 0.0, cloud.noise), cloud.points))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("unrelu.recovery.layers.planes.PlaneSearch.planes", lambda *_: next(heights))
+        search.run()
+    assert len(search.planes) == 1

@@ -105,8 +105,7 @@ def _principal(X: FloatArray, p: int, centered: bool) -> tuple[FloatArray, Float
 
 def _distances(X: FloatArray, center: FloatArray, basis: FloatArray) -> FloatArray:
     moved = X - center
-    distances: FloatArray = np.linalg.norm(moved - (moved @ basis) @ basis.T, axis=1)
-    return distances
+    return np.asarray(np.linalg.norm(moved - (moved @ basis) @ basis.T, axis=1))
 
 
 def _inside(X: FloatArray, center: FloatArray, basis: FloatArray, least: float) -> BoolArray:
@@ -244,9 +243,8 @@ class FoundLayer:
     """An output layer, its report, the rows that it describes, and what was found of the inputs behind it.
 
     ``inner`` is the layer of the inputs, where these were asked for and every unit was found, and ``choice`` are pairs
-    of a number of inputs tried and the relative residual that it leaves of the units known then. ``below`` is the layer
-    below that one, with the report of its units, where the inputs are rectified themselves. ``ended`` is why the search
-    was ended, if it was, ``verdict`` what is wrong with the number of inputs.
+    of a number of inputs tried and the relative residual that it leaves of the units known then. ``verdict`` is what is
+    wrong with the number of inputs.
     """
 
     layer: OutputLayer
@@ -254,10 +252,7 @@ class FoundLayer:
     genuine: BoolArray
     inner: InnerLayer | None = None
     choice: tuple[tuple[int, float], ...] = ()
-    ended: str | None = None
     verdict: str | None = None
-    below: InnerLayer | None = None
-    below_report: LayerReport | None = None
 
 
 def decode_by_facets(

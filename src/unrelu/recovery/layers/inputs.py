@@ -10,11 +10,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, NamedTuple, TypeVar
+from typing import Annotated, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError, about
@@ -33,15 +32,13 @@ _EXACT = 1e-8  # relative residual that rounding explains
 _NOISY = 3.0  # times the noise that noise explains
 _ROUNDS = 3  # of inputs from weights and weights from inputs
 _DRAWS = 12  # rounds in which the inputs of rows that do not determine them are drawn
+_FLAT = 1e-12  # of the longest weights: those of a unit that is the same in every row
 _WORST = 1e4  # condition of a row's equations beyond which z is a guess
 _OFF = 6.0  # standard deviations of noise below which a unit is taken to be off
 _ROUNDING = 1e-6  # of a unit's root mean square, likewise
 _STEPS, _DAMPING = 4, 1e-10  # of Gauss and Newton's steps
 _TILE = 256
-_NEIGHBOURS = 20  # whose inputs steps begin from
-_STEADY = 100.0  # amplification of rounding up to which g is exact
 UNEXPLAINED = 1e-4  # relative error of units without noise that inputs may leave
-_TOLD = 1e-6  # of a unit's root mean square
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +77,7 @@ class InnerLayer:
         """What the inputs of rows of units leave of them, relative, and how many rows determine their inputs."""
         z = self.inputs(hidden)
         known = np.isfinite(z[:, 0])
-        size = float(np.linalg.norm(hidden[known]))
-        left = float(np.linalg.norm(self.units(z[known]) - hidden[known])) / size if size > 0.0 else 1.0
-        return left, int(np.count_nonzero(known))
+        return relative_error(self.units(z[known]), hidden[known]), int(np.count_nonzero(known))
 
     @property
     def law(self) -> RectifiedGaussian:
@@ -98,6 +93,16 @@ class InnerLayer:
         root = np.linalg.cholesky(covariance)
         return replace(self, weights=self.weights @ root, bias=self.bias + self.weights @ mean)
 
+    def of(self, units: NDArray[Any]) -> InnerLayer:
+        """The layer of some units."""
+        return replace(self, weights=self.weights[units], bias=self.bias[units])
+
+
+def relative_error(rebuilt: FloatArray, seen: FloatArray) -> float:
+    """|rebuilt - seen| / |seen|, 1 where nothing was seen."""
+    size = float(np.linalg.norm(seen))
+    return float(np.linalg.norm(rebuilt - seen)) / size if size > 0.0 else 1.0
+
 
 class InputFit(NamedTuple):
     """The layer of the inputs of some ``units``, what it leaves of them, whether that is noise, or rounding."""
@@ -107,11 +112,6 @@ class InputFit(NamedTuple):
     residual: float
     explains: bool
     exact: bool
-
-
-def enough_rows(heights: FloatArray, q: int) -> bool:
-    """Whether units, 0 where off, are on in enough rows to find q inputs."""
-    return heights.shape[1] >= q + _SPARE and len(_useful(heights > 0.0, q)) >= _LEAST_PER_INPUT * (q + 1)
 
 
 def _useful(on: BoolArray, q: int) -> NDArray[np.int64]:
@@ -132,7 +132,7 @@ def fit_inputs(heights: FloatArray, noise: FloatArray, q: int, rng: np.random.Ge
     if len(rows) > most:
         rows = np.sort(rng.choice(rows, most, replace=False))
     units = np.count_nonzero(on[rows], axis=0) >= _ON * (q + 1)
-    if units.sum() <= q or len(rows) < _LEAST_PER_INPUT * (q + 1):
+    if heights.shape[1] < q + _SPARE or units.sum() <= q or len(rows) < _LEAST_PER_INPUT * (q + 1):
         return None
     scale = np.sqrt((heights[:, units] ** 2).mean(axis=0))
     table = np.ascontiguousarray(heights[np.ix_(rows, units)] / scale)
@@ -203,18 +203,26 @@ def standard_layer(layer: InnerLayer, hidden: FloatArray, seed: int, inputs: Flo
             layer = refitted(layer, hidden)
         inputs = layer.inputs(hidden)
     unknown = np.isnan(inputs[:, 0])
-    moved = _standardized(layer, inputs[~unknown])
-    for number in range(_DRAWS if unknown.any() else 0):
+    moved, size = _standardized(layer, inputs[~unknown]), np.linalg.norm(layer.weights, axis=1)
+    bent = size > _FLAT * size.max()  # the others are the same in every row, and say nothing of its inputs
+    for number in range(_DRAWS if unknown.any() and not unknown.all() else 0):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", about("dependent-draws"))  # those of one row, of which one is drawn
-            full = moved.law.sample_latent(hidden[unknown], 1, seed + number, below="latent")[0]
-        filled = np.concatenate([inputs[~unknown], np.linalg.lstsq(layer.weights, (full - layer.bias).T)[0].T])
-        moved = _standardized(layer, filled)
+            law, seen = moved.of(bent).law, hidden[np.ix_(unknown, bent)]
+            full = law.sample_latent(seen, 1, seed + number, below="latent")[0]
+        filled = np.linalg.lstsq(layer.weights[bent], (full - layer.bias[bent]).T)[0].T
+        moved = _standardized(layer, np.concatenate([inputs[~unknown], filled]))
     return moved
 
 
 def _standardized(layer: InnerLayer, inputs: FloatArray) -> InnerLayer:
-    return layer.moved(inputs.mean(axis=0), np.atleast_2d(np.cov(inputs.T, bias=True)))
+    """The layer for inputs of mean 0 and covariance I; itself where these do not vary in every direction."""
+    if len(inputs) <= layer.n_inputs:
+        return layer
+    try:
+        return layer.moved(inputs.mean(axis=0), np.atleast_2d(np.cov(inputs.T, bias=True)))
+    except np.linalg.LinAlgError:
+        return layer
 
 
 def refitted(layer: InnerLayer, hidden: FloatArray) -> InnerLayer:
@@ -273,60 +281,3 @@ def polished_inputs(z: FloatArray, rows: FloatArray, A: FloatArray, b: FloatArra
         return here
 
     return np.concatenate(_in_tiles(at, len(z))) if len(z) else z
-
-
-def inputs_near(
-    rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLayer, pool: FloatArray | None = None
-) -> tuple[FloatArray, FloatArray]:
-    """z and g of rows h = ReLU(A g + b), g = ReLU(A0 z + b0); NaN where a row does not tell them. Rows may hold NaN.
-
-    Rows with more units on than g has units give g by least squares. For the others steps begin from the z of their
-    neighbours: other rows, or rows of the inputs in ``pool``. What is found counts if nothing is left of the row: see
-    :func:`tells`.
-    """
-    others = rows if pool is None else np.maximum(inner.units(pool) @ A.T + b, 0.0)
-    size, seen = np.sqrt(np.nanmean(others**2, axis=0)), np.nan_to_num(rows)
-    g, amplified = inputs_of(seen / size, A / size[:, None], b / size)
-    off = _TOLD * np.quantile(np.abs(g if pool is None else inner.units(pool)), 0.9, axis=0)
-    g[g < off] = 0.0
-    spare = (np.count_nonzero(seen, axis=1) > A.shape[1]) & (amplified < _STEADY)
-    g[~(spare & _leaves_nothing(g, rows, A, b, size))] = np.nan
-    z = np.full((len(rows), inner.n_inputs), np.nan)
-    told = np.isfinite(g[:, 0])
-    z[told] = inner.inputs(g[told])
-    for turn in range(_NEIGHBOURS):
-        sure, open_ = np.isfinite(z[:, 0]), np.flatnonzero(np.isnan(g[:, 0]))
-        starts, others = (z[sure], seen[sure]) if pool is None else (pool, others)
-        if len(starts) <= _NEIGHBOURS or not len(open_):
-            break
-        near = np.asarray(cKDTree(others / size).query(seen[open_] / size, [turn + 1])[1])[:, 0]
-        tried = polished_inputs(starts[near], rows[open_], A, b, inner)
-        units = inner.units(tried)
-        units[units < off] = 0.0
-        told, whole = tells(units, rows[open_] > 0.0, A / size[:, None], inner)
-        exact = told & _leaves_nothing(units, rows[open_], A, b, size)
-        g[open_[exact]], z[open_[exact & whole]] = units[exact], tried[exact & whole]
-    return z, g
-
-
-def _leaves_nothing(g: FloatArray, rows: FloatArray, A: FloatArray, b: FloatArray, size: FloatArray) -> BoolArray:
-    left = np.abs(np.maximum(g @ A.T + b, 0.0) - rows) / size
-    exact: BoolArray = np.nanmax(left, axis=1, initial=0.0) < _TOLD
-    return exact
-
-
-def tells(g: FloatArray, on: BoolArray, A: FloatArray, inner: InnerLayer) -> tuple[BoolArray, BoolArray]:
-    """Whether rows with units h ``on`` tell their g, and their z: no other one is near, and a unit is on to spare.
-
-    A row needs more units on than g has on for that. Fewer than q of these tell g, but not z.
-    """
-
-    def ranks(matrices: FloatArray) -> NDArray[np.int64]:
-        values = np.linalg.svd(matrices, compute_uv=False)
-        counts: NDArray[np.int64] = (values > np.maximum(values[:, :1], 1e-300) / _WORST).sum(axis=1)
-        return counts
-
-    slope = (g > 0.0)[:, :, None] * inner.weights
-    rank = ranks(on[:, :, None] * (A @ slope))
-    told: BoolArray = (rank == ranks(slope)) & (np.count_nonzero(on, axis=1) > rank)
-    return told, told & (rank == inner.n_inputs)

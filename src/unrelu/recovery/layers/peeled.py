@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
@@ -19,7 +19,7 @@ from unrelu.passes import as_stored
 from unrelu.recovery.latent_methods import NonnegativePrior, RobustLatent
 from unrelu.recovery.latent_rows import recover_rows
 from unrelu.recovery.layers.decoding import LayerReport
-from unrelu.recovery.layers.inputs import InnerLayer, inputs_behind, inputs_near, inputs_of
+from unrelu.recovery.layers.inputs import InnerLayer, inputs_behind, inputs_of
 from unrelu.recovery.matrix.matrix import MatrixReport
 from unrelu.validation import RandomState, label_columns, row_label, row_labels, warn
 
@@ -31,17 +31,22 @@ _OFF, _ROUNDING = 6.0, 1e-8  # standard deviations of noise below which a unit i
 _POOL = 5000  # inputs drawn, from which those of rows of deeper networks are looked for
 
 
+def refuse_gaps(what: str, cells: BoolArray, names: Sequence[str] | None) -> None:
+    """Raise InvalidDataError where some cells are not usable numbers."""
+    unusable = np.asarray(cells.any(axis=0))
+    if unusable.any():
+        raise InvalidDataError(
+            f"X holds {what} in {label_columns(unusable, names)}: layers are found from whole rows. Leave such rows"
+            " out, or the columns."
+        )
+
+
 def heights_of(values: Any, columns: Columns) -> tuple[FloatArray, FloatArray]:
     """Whole rows as heights above the level from where on a value is what it is, and this level of every column.
 
     It is the floor and the tolerance of the noise there: what is below it only says "not above".
     """
-    missing = np.asarray(np.isnan(values).any(axis=0))
-    if missing.any():
-        raise InvalidDataError(
-            f"X holds NaN in {label_columns(missing, columns.names)}: layers are found from whole rows. Leave such"
-            " rows out, or the columns."
-        )
+    refuse_gaps("NaN", np.isnan(values), columns.names)
     level = as_stored(np.array(columns.assumptions.censoring), values)
     return np.maximum(values.astype(np.float64) - level, 0.0), level
 
@@ -245,6 +250,8 @@ class Peeled(Shown):
         inner, last = self._generator(), self.layers[-1]
         if len(self.layers) == 1:
             return last.inputs_behind(heights, inner)
+        from unrelu.recovery.layers.experimental.three_layers import inputs_near  # only such networks need it
+
         for layer in self.layers[:-1]:
             heights = layer.units_behind(heights)
         pool, told = np.random.default_rng(0).standard_normal((_POOL, inner.n_inputs)), last.column_identifiable

@@ -10,9 +10,7 @@ H w >= 0 and many zeros. From a start, minimize
 by reweighting while eps falls. Absolute values alone attract to units that are off in more than half of the rows; a
 true unit is never negative, so that the price costs it nothing. P_K projects on the units known so far: their
 directions and all mixtures of them have length 0 in this norm, so each start leads to something new. c_i = 1 near a
-random row and less elsewhere attracts to units that are off around it, be they mostly on. Where inputs are rectified
-themselves most rows lie in pieces of few dimensions, and the longest direction is the same again and again: half of the
-starts then have the constraint v'w = 1 instead, v a random mixture of the columns of (I - P_K) S.
+random row and less elsewhere attracts to units that are off around it, be they mostly on.
 
 What is found is fitted to the rows on it (:mod:`unrelu.recovery.layers.facets`) and counts if it holds many rows, no
 row lies below, the rows on it span it, and none of them does so alone: a plane can always be tilted until it meets
@@ -64,8 +62,8 @@ _STUCK, _FAR_OFF = 1e-6, 1e-6  # gain of a round that is none, for ratios that a
 class PlaneSearch:
     """Looks for planes of a cloud among some of its rows, those that reach farthest included."""
 
-    def __init__(self, cloud: Cloud, rng: np.random.Generator, mixed: bool = False) -> None:
-        self._cloud, self._rng, self._mixed = cloud, rng, mixed
+    def __init__(self, cloud: Cloud, rng: np.random.Generator) -> None:
+        self._cloud, self._rng = cloud, rng
         n, r = cloud.white.shape
         chosen = np.arange(n)
         if n > _SEARCHED * r:
@@ -75,22 +73,25 @@ class PlaneSearch:
         self._rows = cloud.white[chosen]
         self._points = cloud.points[chosen]
         self._starts = 0
-        self.leaning: list[Facet] = []  # planes of the last starts that some rows hold alone
 
     def planes(self, known: list[Facet], starts: int) -> list[Facet]:
         """New planes, from so many starts; they may be the same one."""
+        return [facet for facet in self.held(known, starts) if not facet.doubtful]
+
+    def held(self, known: list[Facet], starts: int) -> list[Facet]:
+        """The same with those that lean on a row, which are doubtful."""
         left = self._rows  # (I - P_K) S
         if known:
             heights = np.maximum(heights_above(known, self._points), 0.0)
             basis = np.linalg.qr(heights / np.sqrt((heights**2).mean(axis=0)))[0]
             left = left - basis @ (basis.T @ left)
-        norm = left.T @ left / len(left)
-        lines = self._rng.standard_normal((starts // 2 if self._mixed else 0, len(left))) @ left
-        begun = [(self._weights(), aim) for aim in [*lines, *[norm] * (starts - len(lines))]]
+        begun = [(self._weights(), aim) for aim in self._aims(left, starts)]
         with one_blas_thread():
-            found = [each for each in map_in_threads(lambda start: self._plane(*start), begun) if each is not None]
-        self.leaning = [facet for facet in found if facet.doubtful]
-        return [facet for facet in found if not facet.doubtful]
+            return [each for each in map_in_threads(lambda start: self._plane(*start), begun) if each is not None]
+
+    def _aims(self, left: FloatArray, starts: int) -> list[FloatArray]:
+        """S'(I - P_K) S of each start."""
+        return [left.T @ left / len(left)] * starts
 
     def _weights(self) -> FloatArray:
         """First weights of the rows: random ones, and less for rows far from a random one."""
@@ -122,22 +123,31 @@ class PlaneSearch:
 
     def _descend(self, weights: FloatArray, aim: FloatArray) -> FloatArray | None:
         rows, width = self._rows, _WIDTH
-        w = _longest(aim, (rows * weights[:, None]).T @ rows)
+        w = self._longest(aim, (rows * weights[:, None]).T @ rows)
         while w is not None and width > _NARROW:
-            size = float(((rows @ w) ** 2).mean() if aim.ndim == 1 else w @ aim @ w)
-            w = w / np.sqrt(max(size, 1e-300))
+            w = w / np.sqrt(max(self._size(w, aim), 1e-300))
             heights = rows @ w
             if heights.sum() < 0.0:
                 w, heights = -w, -heights
             least = max(width, 2.0 * self._cloud.noise * self._cloud.slope(w))
             price = np.where(heights < -0.5 * least, _PRICE / least**2, weights / np.maximum(np.abs(heights), least))
-            before, w = w, _longest(aim, (rows * price[:, None]).T @ rows)
-            if w is not None and aim.ndim == 2 and w @ aim @ before < 0.0:
-                w = -w
+            w = self._longest(aim, (rows * price[:, None]).T @ rows, w)
             if least > width:
                 break
             width *= _NARROWING
         return w
+
+    def _size(self, w: FloatArray, aim: FloatArray) -> float:
+        return float(w @ aim @ w)
+
+    def _longest(self, aim: FloatArray, gram: FloatArray, before: FloatArray | None = None) -> FloatArray | None:
+        """The direction of the largest w' aim w / w' gram w, on the side of the one before."""
+        last = len(gram) - 1
+        try:
+            w: FloatArray = scipy.linalg.eigh(aim, ridged(gram), subset_by_index=[last, last])[1][:, 0]
+        except np.linalg.LinAlgError:
+            return None
+        return w if before is None or w @ aim @ before >= 0.0 else -w
 
     def _holds(self, facet: Facet) -> bool:
         """Whether a plane holds many rows that span it, and no row lies below."""
@@ -151,17 +161,10 @@ class PlaneSearch:
         return bool(values[-2] > _FLAT * values[0])
 
 
-def _longest(aim: FloatArray, gram: FloatArray) -> FloatArray | None:
-    """The direction of the largest w' aim w / w' gram w, or (aim'w)^2 / w' gram w."""
+def ridged(gram: FloatArray) -> FloatArray:
+    """A Gram with a little on its diagonal, in place."""
     gram[np.diag_indices(len(gram))] += 1e-13 * np.trace(gram)
-    last = len(gram) - 1
-    try:
-        if aim.ndim == 1:
-            return np.asarray(scipy.linalg.solve(gram, aim, assume_a="pos"), dtype=np.float64)
-        w: FloatArray = scipy.linalg.eigh(aim, gram, subset_by_index=[last, last])[1][:, 0]
-    except np.linalg.LinAlgError:
-        return None
-    return w
+    return gram
 
 
 # --- units whose inputs are known ------------------------------------------------------------------

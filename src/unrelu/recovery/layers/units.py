@@ -3,26 +3,26 @@ wrong with them, in words."""
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Annotated
 
 import numpy as np
 
-from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
+from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, Watch, unwatched
 from unrelu.errors import (
-    AssumptionWarning,
     CannotPeelError,
     InvalidDataError,
 )
-from unrelu.estimators import RectifiedGaussianLearner
-from unrelu.methods import Auto, Method, OnePass
+from unrelu.methods import Method
 from unrelu.model import RectifiedGaussian
+from unrelu.passes import LocalEngine
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, OutputLayer, Subspace, decode_by_facets
 from unrelu.recovery.layers.facets import INTERRUPTED, MISFIT, TIME_WAS_UP, Clock, misfit
-from unrelu.recovery.layers.inputs import UNEXPLAINED, InnerLayer
-from unrelu.recovery.layers.peeled import Peeled
+from unrelu.recovery.layers.inputs import UNEXPLAINED, InnerLayer, standard_layer
+from unrelu.recovery.layers.rectifier import INEXACT
 from unrelu.recovery.layers.widening import decode_widening
+from unrelu.recovery.matrix.matrix import MatrixReport
+from unrelu.tables import ArraySamples
 from unrelu.validation import listed, warn
 
 ROWS_PER_UNIT = 6  # a facet needs three times as many rows as there are units, and about half of the rows are on it
@@ -32,6 +32,7 @@ _MANY_OUTLIERS = 0.15  # share of the rows from where on outliers are no longer 
 _MANY = 0.05  # share of the rows without inputs from where on their law is a guess
 _STRANGE = 1.5 * MISFIT  # of a unit's law, among as many units as a network has
 _EXPLAINED = 1e-6  # relative residual
+_ROWS_PER_THIN = 150  # a unit, of a layer with fewer inputs than units
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,13 +76,15 @@ def find_units(
         found = decode_by_facets(X, space, lifted, innermost, rng, clock)
         report = found.report
         if clock.is_up and not report.converged:
-            found = replace(found, ended=TIME_WAS_UP)
+            found = replace(found, report=replace(report, ended=TIME_WAS_UP))
         # Where there are fewer inputs than units facets alone may not tell all of these.
         in_doubt = report.thin and (not report.converged or bool(report.doubtful_units))
         if n_inputs is not None or not innermost or clock.is_up or not in_doubt:
             return found
     noisy = replace(space, noise=space.noise * amplified)
     widened = decode_widening(X, noisy, lifted, n_inputs or "auto", rng, clock, clear)
+    if not few and widened.report.ended == INTERRUPTED:  # nobody asked for inputs, and the facets were no whole layer
+        raise KeyboardInterrupt
     return widened if few or widened.inner is not None else found
 
 
@@ -92,6 +95,15 @@ def check_range(table: FloatArray) -> None:
         raise InvalidDataError(f"Values as large as {largest:.0e} leave the range of squares: rescale the table.")
 
 
+def check_rows(n: int, p: int) -> None:
+    """Raise InvalidDataError where rows cannot tell so many units."""
+    if n < ROWS_PER_UNIT * p:
+        raise InvalidDataError(
+            f"{n:,} rows are too few for {p} hidden units; {ROWS_PER_UNIT * p} are needed, and hundreds are better."
+            " Lower the width, or add rows."
+        )
+
+
 def hidden_law(
     hidden: FloatArray, threshold: FloatArray, method: Method, seed: int, watch: Watch = unwatched
 ) -> RectifiedGaussian:
@@ -100,18 +112,17 @@ def hidden_law(
     Units below the threshold that noise sets are cut off there instead of at 0: rectified Gaussians are learned from
     any floor, so that small units taken for 0 do no harm.
     """
+    rows = ArraySamples(np.maximum(hidden, threshold), block_rows=len(hidden))
     told = Clock(watch=watch, stage="Learning the law of the units")
-    one_pass = isinstance(method, OnePass | Auto)  # one record is all it takes
-    learner = RectifiedGaussianLearner(OnePass() if one_pass else method, floor=threshold, shape="normal")
-    learner.set_params(random_state=seed).watched_by(told)
-    rows = np.maximum(hidden, threshold)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AssumptionWarning)
-        law = (learner.partial_fit(rows) if one_pass else learner.fit(rows)).distribution_
+    engine, assumptions = LocalEngine(told), Assumptions(tuple(threshold.tolist()))
+    evidence = Evidence(rows, engine)
+    if (question := method.question(assumptions)) is not None:  # a record is all it takes
+        evidence = Evidence(None, answers={question: engine.collect(rows, question)})
+    law = method.learn(evidence, assumptions, seed, told).distribution
     return RectifiedGaussian(law.bias, law.covariance)
 
 
-def check_explained(inner: InnerLayer, hidden: FloatArray, peeled: Peeled | None = None) -> None:
+def check_explained(inner: InnerLayer, hidden: FloatArray, peeled: object = None, report: object = None) -> None:
     """Refuse inputs that do not give the units of the rows, which have no noise."""
     left, known = inner.left_of(hidden)
     if known <= inner.weights.size or left > UNEXPLAINED:
@@ -120,11 +131,104 @@ def check_explained(inner: InnerLayer, hidden: FloatArray, peeled: Peeled | None
             f" {known:,} of {len(hidden):,} rows determine them: they are not the network's. Add rows,"
             " or try another width or number of inputs.",
             peeled,
-            None if peeled is None else peeled.layers[-1].report,
+            report,
         )
 
 
-def warn_of(found: FoundLayer, where: str = "") -> None:
+# --- what is wrong with a layer -------------------------------------------------------------------
+
+
+def judge(
+    found: FoundLayer,
+    n_inputs: int | str | None,
+    where: str = "",
+    so_far: object = None,
+    matrix: MatrixReport | None = None,
+    innermost: bool = True,
+) -> None:
+    """Refuse a layer of which too little was found, and say why; warn of what is not to be relied on in another one.
+
+    ``where`` it is, the layers ``so_far`` above it, and the report of the rectifier that was undone (None: there was
+    none, and units found can be used without weights).
+    """
+    report = found.report
+    if report.ended is not None:
+        _ended_early(found, so_far, where)
+        return
+    facets_alone = matrix is None and report.method == "facets"
+    if not report.converged and not (facets_alone and report.units_found):
+        raise CannotPeelError(where + why_missing(found, n_inputs, matrix), so_far, report)
+    _warn_of(found, where)
+    if (
+        matrix is None
+        and report.thin
+        and report.method == "facets"
+        and report.n_rows < _ROWS_PER_THIN * report.n_hidden
+    ):
+        warn(
+            f"There are fewer inputs than {report.n_hidden} hidden units. Planes can then hold many rows by"
+            f" coincidence, and {report.n_rows:,} rows may be too few to tell: perhaps these are not the units.",
+            "doubtful-units",
+        )
+    if not innermost:
+        # The units of the next layer are this one's inputs, and undoing its rectifier takes more outputs than units.
+        warn(
+            f"{where}it has more units than inputs, since the next layer has fewer. Planes can then hold many rows by"
+            " coincidence, and what was found may not be the layer's units.",
+            "doubtful-units",
+        )
+    if matrix is not None and matrix.residual > INEXACT:
+        warn(
+            f"{where}the rectifier could be undone only up to a relative residual of {matrix.residual:.1g}: the outputs"
+            " have noise, or another number of units, and weights are no more exact than that, those of units that are"
+            " rarely on or off far less.",
+            "doubtful-units",
+        )
+
+
+def why_missing(found: FoundLayer, n_inputs: int | str | None, matrix: MatrixReport | None = None) -> str:
+    """Why not every unit was found."""
+    report = found.report
+    said = f"{report.units_found} of {report.n_hidden} hidden units were found"
+    if matrix is not None and matrix.residual > INEXACT:
+        return (
+            f"{said}, and the rectifier could be undone only up to a relative residual of {matrix.residual:.1g}: the"
+            " outputs have noise that hides the units, or there are more units than that, or there is no such network."
+        )
+    if report.method == "facets" or (matrix is not None and n_inputs is None):
+        if matrix is not None:
+            return (
+                f"{said}. The others are hardly ever off, or hardly ever on, or off only where another one is: their"
+                " weights cannot be told. If there are fewer inputs than units, say how many (n_inputs, or 'auto');"
+                " otherwise try another width, or add rows."
+            )
+        return (
+            f"None of {report.n_hidden} hidden units was found: no facet of the rows holds more of them than chance"
+            " explains. Perhaps no unit is ever off, the number of units is wrong, there is an output bias"
+            " (output_bias=True), or too much noise; with as many units as columns noise is not allowed for."
+        )
+    if found.verdict:
+        return found.verdict
+    choice = dict(found.choice)
+    if not isinstance(n_inputs, int) or n_inputs not in choice:
+        tried = ", ".join(f"{q}: {left:.1g}" for q, left in found.choice)
+        tried = f" Numbers of inputs tried, and the relative residual of each: {tried}." if tried else ""
+        return (
+            f"{said}. Too few of them are on together to find the inputs behind them, or there are no fewer inputs than"
+            f" units.{tried} Add rows, or leave n_inputs out."
+        )
+    if choice[n_inputs] > _EXPLAINED and not report.units_found - len(report.doubtful_units):
+        return (
+            f"{said}. n_inputs={n_inputs} leaves a relative residual of {choice[n_inputs]:.1g} of the units known, so"
+            " there are more inputs than that, or noise. Raise n_inputs, or let 'auto' find it."
+        )
+    return (
+        f"{said}. The others are hardly ever off, or hardly ever on, or the number of units is another. Add rows, or"
+        " try another width."
+    )
+
+
+def _warn_of(found: FoundLayer, where: str) -> None:
     """Say what is not to be relied on in a layer."""
     report = found.report
     if found.inner is not None or report.method == "widening":
@@ -158,8 +262,30 @@ def warn_of(found: FoundLayer, where: str = "") -> None:
         )
 
 
-def warn_of_inputs(layer: InnerLayer, inputs: FloatArray, hidden: FloatArray) -> None:
-    """Say where the law of the inputs is not to be relied on."""
+def _ended_early(found: FoundLayer, so_far: object, where: str) -> None:
+    """Warn that the search was ended, ``hidden`` has the units found; where there are none, end as it was ended."""
+    report = found.report
+    if not report.units_found:
+        if report.ended == INTERRUPTED:
+            raise KeyboardInterrupt
+        raise CannotPeelError(
+            f"{where}{report.ended} before a hidden unit was found. Raise max_seconds.", so_far, report
+        )
+    doubt = " They are planes whose inputs were not found yet, so may not be units." if report.doubtful_units else ""
+    more = " Raise max_seconds." if report.ended == TIME_WAS_UP else ""
+    warn(
+        f"{where}{report.ended} after {report.units_found} of {report.n_hidden} hidden units were found.{doubt} Hidden"
+        f" units found can be used, but the output weights are not determined and are NaN.{more}",
+        "unfinished",
+    )
+
+
+def with_standard_inputs(
+    inner: InnerLayer, hidden: FloatArray, seed: int, found: FloatArray | None = None
+) -> tuple[InnerLayer, FloatArray]:
+    """:func:`standard_layer` and the inputs of rows of units; warns where the law of the inputs is a guess."""
+    layer = standard_layer(inner, hidden, seed, found)
+    inputs = layer.inputs(hidden)
     unknown = int(np.count_nonzero(np.isnan(inputs[:, 0])))
     if unknown > _MANY * len(inputs):
         warn(
@@ -174,46 +300,4 @@ def warn_of_inputs(layer: InnerLayer, inputs: FloatArray, hidden: FloatArray) ->
             " normal. Weights and inputs are right, but samples of the network will differ from the table.",
             "doubtful-inputs",
         )
-
-
-def ended_early(found: FoundLayer, so_far: Peeled | None = None, where: str = "") -> None:
-    """Warn that the search was ended, ``hidden`` has the units found; where there are none, end as it was ended."""
-    report = found.report
-    if not report.units_found:
-        if found.ended == INTERRUPTED:
-            raise KeyboardInterrupt
-        raise CannotPeelError(
-            f"{where}{found.ended} before a hidden unit was found. Raise max_seconds.", so_far, report
-        )
-    doubt = " They are planes whose inputs were not found yet, so may not be units." if report.doubtful_units else ""
-    more = " Raise max_seconds." if found.ended == TIME_WAS_UP else ""
-    warn(
-        f"{where}{found.ended} after {report.units_found} of {report.n_hidden} hidden units were found.{doubt} Hidden"
-        f" units found can be used, but the output weights are not determined and are NaN.{more}",
-        "unfinished",
-    )
-
-
-def why_missing(found: FoundLayer, n_inputs: int | str) -> str:
-    """Why not every unit was found."""
-    report = found.report
-    if found.verdict:
-        return found.verdict
-    said = f"{report.units_found} of {report.n_hidden} hidden units were found."
-    if isinstance(n_inputs, str) or n_inputs not in dict(found.choice):
-        tried = ", ".join(f"{q}: {left:.1g}" for q, left in found.choice)
-        tried = f" Numbers of inputs tried, and the relative residual of each: {tried}." if tried else ""
-        return (
-            f"{said} Too few of them are on together to find the inputs behind them, or there are no fewer inputs than"
-            f" units.{tried} Add rows, or leave n_inputs out."
-        )
-    left = dict(found.choice)[n_inputs]
-    if left > _EXPLAINED and not report.units_found - len(report.doubtful_units):
-        return (
-            f"{said} n_inputs={n_inputs} leaves a relative residual of {left:.1g} of the units known, so there are more"
-            " inputs than that, or noise. Raise n_inputs, or let 'auto' find it."
-        )
-    return (
-        f"{said} The others are hardly ever off, or hardly ever on, or the number of units is another. Add rows, or"
-        " try another width."
-    )
+    return layer, inputs

@@ -24,7 +24,6 @@ from unrelu.recovery.layers.inputs import (
     UNEXPLAINED,
     InnerLayer,
     InputFit,
-    enough_rows,
     fit_inputs,
     inputs_of,
     refitted,
@@ -70,34 +69,22 @@ def decode_widening(
     """
     searched = space if clear is None else replace(space, genuine=space.genuine & clear)
     cloud, _ = cloud_of(T, searched, lifted, gaussian)
-    if len(cloud.points) <= space.basis.shape[1]:
-        return assembled(T, space, [], "widening", MISFIT, True, 0)[0]
-    search = Search(cloud, n_inputs, rng, clock)
+    return decoded(T, space, "widening", Search(cloud, n_inputs, rng, clock), clock)
+
+
+def decoded(T: FloatArray, space: Subspace, method: str, search: Search, clock: Clock) -> FoundLayer:
+    """The layer of the units that a search finds, or else of its planes, with the layer behind units that are whole."""
+    if len(search.cloud.points) <= space.basis.shape[1]:
+        return assembled(T, space, [], method, MISFIT, True, 0)[0]
     ended = clock.run(search.run)
-    choice, complete = tuple(sorted(search.choice.items())), search.complete
-    inner = replace(search.layer, choice=choice) if complete else None
-    found = described(T, space, "widening", search.units, search.planes, search.starts, inner)
-    return replace(found, choice=choice, ended=None if complete else ended, verdict=search.verdict)
-
-
-def described(
-    T: FloatArray,
-    space: Subspace,
-    method: str,
-    units: list[Facet],
-    planes: list[Facet],
-    starts: int,
-    inner: InnerLayer | None,
-) -> FoundLayer:
-    """The layer of the units that a search has found, or else of its planes; ``inner`` is the one behind the units."""
     # One plane fewer than units: without inputs there are no weights, however many planes were found.
-    facets = units or [replace(plane, misfit=np.inf) for plane in planes[: space.basis.shape[1] - 1]]
-    found, order = assembled(T, space, facets, method, MISFIT, True, starts)
-    if inner is None:
-        return found
-    lengths = found.layer.noise / space.noise  # of A2's columns before they are scaled to 1
-    ordered = replace(inner, weights=inner.weights[order], bias=inner.bias[order]).scaled(lengths)
-    return replace(found, inner=ordered, choice=inner.choice)
+    facets = search.units or [replace(plane, misfit=np.inf) for plane in search.planes[: space.basis.shape[1] - 1]]
+    found, order = assembled(T, space, facets, method, MISFIT, True, search.starts)
+    found = replace(found, choice=tuple(sorted(search.choice.items())))
+    if not search.complete:
+        return replace(found, report=replace(found.report, ended=ended), verdict=search.verdict)
+    inner = replace(search.layer.of(order), choice=found.choice)
+    return replace(found, inner=inner.scaled(found.layer.noise / space.noise))  # as A2's columns were, to length 1
 
 
 class Search:
@@ -128,7 +115,7 @@ class Search:
             before = len(self.planes)
             for plane in search.planes(self.planes, _TOGETHER):
                 height = self._heights([plane])[:, 0]
-                if not (self.planes and _is_one_of(height, self._heights(self.planes), plane.noise)):
+                if not _is_one_of(height, self._heights(self.planes), plane.noise):
                     self.planes.append(plane)
             self.starts += _TOGETHER
             self.watch(Step("Finding planes", len(self.planes), self._width, f"{len(self.planes)} planes found"))
@@ -254,8 +241,6 @@ class Search:
         """The first of some numbers of inputs that explains the units, if need be without some that it does not."""
         noise = np.full(heights.shape[1], self.cloud.noise)
         for q in numbers:
-            if not enough_rows(heights, q):
-                return None
             kept = heights.copy()
             first = fit = fit_inputs(kept, noise, q, self.rng)
             for _ in range(_DROPPED):
@@ -314,7 +299,7 @@ class Search:
         if self._below(facet) > max(_STRAY, _CHANCE * len(self.cloud.points)):
             return known
         height = self._heights([facet], self.cloud.points[sure])[:, 0]
-        if not height.any() or (known.shape[1] and _is_one_of(height, known, facet.noise)):
+        if _is_one_of(height, known, facet.noise):
             return known
         found.append((facet, row))
         return np.column_stack([known, height])
@@ -333,7 +318,7 @@ class Search:
             if layer.left_of(heights)[0] <= UNEXPLAINED:
                 return found
             others = [np.delete(np.arange(len(found)), unit) for unit in range(len(found))]
-            left = [InnerLayer(layer.weights[k], layer.bias[k]).left_of(heights[:, k])[0] for k in others]
+            left = [layer.of(k).left_of(heights[:, k])[0] for k in others]
             found = [found[unit] for unit in others[int(np.argmin(left))]]
         return []
 
@@ -353,7 +338,9 @@ def layer_of(found: list[tuple[Facet, FloatArray]]) -> InnerLayer:
 
 
 def _is_one_of(height: FloatArray, known: FloatArray, noise: float) -> bool:
-    """Whether heights are those of a known unit, up to noise."""
+    """Whether heights are those of a known unit, up to noise; heights that are 0 everywhere are no new unit's."""
     length = float(np.linalg.norm(height))
-    cosines = (height @ known) / length / np.linalg.norm(known, axis=0)
-    return bool((1.0 - cosines**2).min() < _SAME**2 + _ALIKE**2 * len(height) * (noise / length) ** 2)
+    if length == 0.0:
+        return True
+    cosines = (height @ known) / length / np.maximum(np.linalg.norm(known, axis=0), 1e-300)
+    return bool((1.0 - cosines**2 < _SAME**2 + _ALIKE**2 * len(height) * (noise / length) ** 2).any())

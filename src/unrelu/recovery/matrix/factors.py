@@ -242,8 +242,7 @@ def singular_start(cells: Cells, n_components: int, free_bias: bool) -> Factors:
 
     def image(values: FloatArray, _: slice) -> FloatArray:
         moved = centred(values)
-        power: FloatArray = moved.T @ (moved @ basis)
-        return power
+        return np.asarray(moved.T @ (moved @ basis))
 
     width = min(n_components + _OVERSAMPLING, cells.shape[1])
     basis = np.linalg.qr(np.random.default_rng(0).standard_normal((cells.shape[1], width)))[0]
@@ -365,8 +364,7 @@ def conditions(cells: Cells, factors: Factors, columns: BoolArray | None = None)
 
     def column_gram(values: FloatArray, part: slice) -> FloatArray:
         extended = factors.extend(latent[part]) * known[part, None]
-        gram: FloatArray = (values > 0.0).astype(np.float64).T @ packed_products(extended)
-        return gram
+        return np.asarray((values > 0.0).astype(np.float64).T @ packed_products(extended))
 
     gram = np.add.reduce(tile_by_tile(cells, column_gram))
     return Conditions(condition(gram, width + int(factors.bias is not None)), rows)
@@ -375,8 +373,7 @@ def conditions(cells: Cells, factors: Factors, columns: BoolArray | None = None)
 def effective_components(factors: Factors) -> BoolArray:
     """Components of factors in standard form that are more than rounding."""
     size = (factors.loadings**2).sum(axis=0)
-    effective: BoolArray = size > _NOTHING**2 * size.max(initial=0.0)
-    return effective
+    return np.asarray(size > _NOTHING**2 * size.max(initial=0.0))
 
 
 def standard_errors(cells: Cells, factors: Factors, noise: float) -> StandardErrors:

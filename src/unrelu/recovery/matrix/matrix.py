@@ -358,8 +358,7 @@ def choose_components(
             if factors is not None:
                 fitted = factors.extend(factors.latent[rows]) @ factors.extended.T
                 values = values - np.maximum(fitted, 0.0)
-            squares: FloatArray = np.nansum(np.where(table.hidden(rows.start, rows.stop), values, 0.0) ** 2, axis=1)
-            return squares
+            return np.asarray(np.nansum(np.where(table.hidden(rows.start, rows.stop), values, 0.0) ** 2, axis=1))
 
         return np.concatenate(tile_by_tile(task.cells, at))
 

@@ -1,15 +1,4 @@
-"""Experimental: three layers. T = A2 h + b2, h = ReLU(A1 g + b1), g = ReLU(A0 z + b0), q < p0 < p.
-
-1. Some units of h, as planes (:mod:`unrelu.recovery.layers.planes`).
-2. Their faces, flats of rows in which few units of g are on, and on each face units that are bent there; what they are
-   in other rows is implied, or open.
-3. A chart: g up to an affine map, in rows with more than p0 known units on. Such rows are a layer with few inputs and
-   no rectifier: g's own units and z as in :mod:`unrelu.recovery.layers.widening`.
-4. z and g of other rows, from their neighbours; then all units of h in p0 + 1 dimensions. A unit counts if it is a
-   rectified affine function of g in all rows whose g is known, and no row at all lies below it.
-
-Steps 2 to 4 are taken again until every unit is found or nothing new is. All of this needs exact outputs, and networks
-whose units are often on and often off: others are refused, or the time is up. Expect both.
+"""What is known of units in some rows: faces, charts, and what values in some rows imply in others.
 
 Faces: rows in which only units of a set S of g are on lie, in any units of h that are on, in one flat of |S|
 dimensions, or of as many as there are inputs if these are fewer and the rows have one pattern. Neighbours of a row span
@@ -27,28 +16,18 @@ has NaN in rows where both are on: no table of outputs tells it there, only its 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import BoolArray, FloatArray, Step
+from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidDataError
-from unrelu.passes import one_blas_thread
-from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, Subspace, cloud_of
-from unrelu.recovery.layers.facets import Clock, Cloud, Facet
-from unrelu.recovery.layers.inputs import InnerLayer, inputs_near, inputs_of
-from unrelu.recovery.layers.planes import PlaneSearch, descend
-from unrelu.recovery.layers.widening import Search, decode_widening, described, layer_of
+from unrelu.recovery.layers.inputs import inputs_of
+from unrelu.recovery.layers.planes import descend
 from unrelu.recovery.matrix.factors import Cells, Factors
 from unrelu.recovery.matrix.matrix import recover_matrix
 
-_TOGETHER = 12  # starts between two looks at what was found
-_STARTS, _IDLE = 10, 6  # a unit, and looks in a row without a new plane, that end the search for planes
-_IDLE_ROUNDS = 2  # rounds of faces in a row without anything new that end the search
-_SAME = 1e-9  # of one less the cosine of two units that are one
-_OFF = 6.0  # standard deviations of noise
 _MEMBER = 1e-8  # standard deviations from a flat
 _SPARE = 8  # rows beyond those that span a flat
 _EXACT = 1e-7  # relative error of a map
@@ -61,155 +40,6 @@ _OPEN = 1e-7
 _RANK = 1e-9
 _FACE_STARTS, _PATIENCE, _DESCENTS = 40, 12, 60  # of a search for units on a face
 _FOUND = 1e-14  # squared share of a unit that is not in the column space
-
-
-def decode_deepening(
-    T: FloatArray, space: Subspace, inner_width: int, n_inputs: int | str, rng: np.random.Generator, clock: Clock
-) -> FoundLayer:
-    """The layer T = A2 h + b2, as ``inner`` h = ReLU(A1 g + b1) and as ``below`` g = ReLU(A0 z + b0).
-
-    Where units are missing there is neither; planes are then doubtful units, as nothing was found behind them.
-    """
-    search = DeepSearch(cloud_of(T, space, True, False)[0], inner_width, n_inputs, rng, clock)
-    ended = clock.run(search.run)
-    found = described(T, space, "deepening", search.units, search.planes, search.starts, search.outer)
-    if search.outer is None:
-        return replace(found, ended=ended, verdict=search.verdict)
-    return replace(found, below=search.below, below_report=search.report)
-
-
-class DeepSearch:
-    """What is known so far; :meth:`run` goes on until all is known, and may be ended any time."""
-
-    def __init__(
-        self, cloud: Cloud, inner_width: int, n_inputs: int | str, rng: np.random.Generator, clock: Clock
-    ) -> None:
-        self.cloud, self.inner_width, self.n_inputs, self.rng, self.clock = cloud, inner_width, n_inputs, rng, clock
-        self.planes: list[Facet] = []
-        self.units: list[Facet] = []
-        self.outer: InnerLayer | None = None
-        self.below: InnerLayer | None = None
-        self.report: LayerReport | None = None
-        self.starts, self.stage = 0, "no chart of them was found"
-        self._H = cloud.white
-        self._width: int = cloud.points.shape[1]
-        self._values = np.zeros((len(self._H), 0))
-
-    @property
-    def verdict(self) -> str:
-        """Why not all was found."""
-        whole = self._whole()
-        return (
-            f"{whole} of {self._width} hidden units were found and {self._values.shape[1] - whole} in some rows only,"
-            f" but not the {self.inner_width} units behind them: {self.stage}. Networks of three layers are found where"
-            " most units are often on and often off; add rows, or check the widths and n_inputs."
-        )
-
-    def _whole(self) -> int:
-        """Units known in every row."""
-        return int(np.isfinite(self._values).all(axis=0).sum())
-
-    def run(self) -> None:
-        """Find planes, then faces and units on them, until both layers are known."""
-        self._find_planes()
-        idle = 0
-        with one_blas_thread():
-            done = self._values.shape[1] >= self._width and self._look_behind()
-            while not done and idle < _IDLE_ROUNDS:
-                before = int(np.isfinite(self._values).sum())
-                self._find_on_faces()
-                idle = 0 if np.isfinite(self._values).sum() > before else idle + 1
-                done = (idle == _IDLE_ROUNDS or self._values.shape[1] >= self._width) and self._look_behind()
-
-    def _find_planes(self) -> None:
-        search, idle = PlaneSearch(self.cloud, self.rng, mixed=True), 0
-        leaning: list[Facet] = []
-        partly: list[Facet] = []
-        while len(self.planes) < self._width and self.starts < _STARTS * self._width and idle < _IDLE:
-            idle += 1
-            for plane in search.planes([*self.planes, *leaning[: self._width - 3 - len(self.planes)]], _TOGETHER):
-                column = self._column(plane)
-                cosines = column @ self._values / np.linalg.norm(column) / np.linalg.norm(self._values, axis=0)
-                if not (cosines > 1.0 - _SAME).any():
-                    self.planes.append(plane)
-                    self._values, idle = np.column_stack([self._values, column]), 0
-            leaning = [*leaning, *search.leaning] if idle else []
-            partly += search.leaning
-            self.starts += _TOGETHER
-            self._tell("Finding planes")
-        values = self._values
-        for plane in partly:  # that few rows hold: a unit that is off wherever known ones are, and its values there
-            column = self._column(plane)
-            on = np.flatnonzero(column == 0.0)
-            off = on[not_alone(self._H[on])]
-            held = (values[off] == 0.0).all(axis=0)
-            if len(off) < 0.01 * len(column) or rank_of(self._H[off]) + 1 + held.sum() != self._H.shape[1]:
-                continue
-            known = np.where((values[:, held] == 0.0).all(axis=1), column, np.nan)
-            known[off] = 0.0
-            whole = closure(self._H, known)
-            if whole is not None:
-                self._values = joined(self._H, self._values, whole)
-
-    def _column(self, plane: Facet) -> FloatArray:
-        heights = plane.height(self.cloud.points)
-        column = np.where(heights > _OFF * plane.noise, heights, 0.0)
-        scaled: FloatArray = column / np.sqrt((column[column > 0.0] ** 2).mean())
-        return scaled
-
-    def _tell(self, name: str) -> None:
-        found = self._values.shape[1]
-        self.clock(Step(name, min(found, self._width), self._width, f"{found} of {self._width} units found"))
-
-    def _find_on_faces(self) -> None:
-        """Units that are bent on faces, or on the chart."""
-        chart = find_chart(self._values, self.inner_width, self.rng)
-        least = 2 if isinstance(self.n_inputs, str) else max(2, self.n_inputs - 2)
-        faces = find_faces(self._values, least, self.inner_width, self.rng)
-        for face in [*([] if chart is None else [chart]), *faces]:
-            self._values = units_on(self._H, completed(self._H, self._values, face), face, self.rng)
-            self._tell("Finding units on faces")
-            if self._whole() >= self._width:
-                break
-
-    def _look_behind(self) -> bool:
-        """g, z and all units of h from what is known of h; whether all were found."""
-        k, chart = self.inner_width, find_chart(self._values, self.inner_width, self.rng)
-        if chart is None:
-            return False
-        chart = polished(self._values, chart)
-        space = Subspace(np.zeros(k), np.eye(k), 3e-9, np.ones(len(chart.rows), dtype=bool))  # rounding
-        found = decode_widening(chart.z, space, True, self.n_inputs, self.rng, self.clock, gaussian=False)
-        self._tell("Finding units behind units")
-        below, report = found.inner, found.report
-        if below is None:
-            planes, sure = report.units_found, report.units_found - len(report.doubtful_units)
-            self.stage = (
-                f"in {len(chart.rows):,} rows {planes} planes and {sure} units with {self.n_inputs} inputs were found"
-            )
-            return False
-        maps = maps_on(self._values, chart, 1e-5)
-        known = np.isfinite(maps[:, 0])
-        A, b = maps[known, :-1] @ found.layer.weights, maps[known, -1] + maps[known, :-1] @ found.layer.bias
-        g = inputs_near(self._values[:, known], A, b, below)[1]
-        # A unit counts if it is one of g in all rows whose g is known.
-        told: BoolArray = np.isfinite(g[:, 0])
-        whole = self._values[:, np.isfinite(self._values[told]).all(axis=0)]
-        if rank_of(self._H[told]) < self._H.shape[1]:
-            self.stage = "all were, but hidden units are hardly ever on in rows that tell them"
-            return False
-        search = Search(self.cloud, k, self.rng, self.clock)
-        units = search.units_of(g[told], told, np.column_stack([whole, np.maximum(g @ A.T + b, 0.0)]))
-        units = [(facet, row) for facet, row in units if facet.below == 0]
-        self.units = [facet for facet, _ in units]
-        self.stage = f"all were, but only {len(units)} hidden units are rectified functions of them"
-        if len(units) < self._width:
-            return False
-        self.below, self.report, self.outer = below, report, replace(layer_of(units), choice=below.choice)
-        return True
-
-
-# --- faces and charts -----------------------------------------------------------------------------
 
 
 class Chart(NamedTuple):
@@ -402,8 +232,7 @@ def closure(H: FloatArray, known: FloatArray) -> FloatArray | None:
     values[np.abs(H @ _null_space(rows)).max(axis=1, initial=0.0) > _OPEN] = np.nan
     if (values < 0.0).any():
         return None
-    scaled: FloatArray = values / np.sqrt(np.nanmean(values[values > 0.0] ** 2))
-    return scaled
+    return np.asarray(values / np.sqrt(np.nanmean(values[values > 0.0] ** 2)))
 
 
 def implied(H: FloatArray, chart: Chart, heights: FloatArray, rng: np.random.Generator) -> FloatArray | None:

@@ -11,8 +11,9 @@ import pytest
 import unrelu
 from tests.warned import warns
 from unrelu.errors import CannotPeelError
-from unrelu.recovery.layers.deepening import Chart, closure, find_chart, find_faces, joined, not_alone
-from unrelu.recovery.layers.inputs import InnerLayer, inputs_near
+from unrelu.recovery.layers.experimental.faces import Chart, closure, find_chart, find_faces, joined, not_alone
+from unrelu.recovery.layers.experimental.three_layers import inputs_near
+from unrelu.recovery.layers.inputs import InnerLayer
 
 Q, P0, P, D, N = 3, 5, 12, 40, 2000
 
@@ -134,9 +135,21 @@ def test_time_that_is_up_keeps_planes(network):
     with warns("unfinished", match="of 12 hidden units"):
         unfinished = unrelu.peel(network.X, widths=[P, P0], n_inputs=Q, floor=network.floor, max_seconds=0.7)
     report = unfinished.layers[0].report
+    assert report.ended == "The time was up"
     assert report.doubtful_units == tuple(range(report.units_found))
     assert unfinished.inner is None
     assert np.isnan(unfinished.layers[0].weights).all()
+
+
+def test_an_interrupt_of_the_search_behind_the_units_ends_the_whole(network):
+    def watch(step):
+        if step.total == P0:
+            raise KeyboardInterrupt
+
+    with warns("unfinished", match="interrupted after"):
+        unfinished = unrelu.peel(network.X, widths=[P, P0], n_inputs=Q, floor=network.floor, watch=watch)
+    assert unfinished.layers[0].report.ended == "The search was interrupted"
+    assert unfinished.inner is None
 
 
 def test_faces_hold_rows_of_few_units(network):
