@@ -21,26 +21,15 @@ from sklearn.utils.validation import check_is_fitted
 from unrelu import storage
 from unrelu.contracts import Assumptions, FloatArray, RowLabels, Samples, Watch, unwatched
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.estimators.prepare import (
-    check_cell_limits,
-    checked_tolerance,
-    learn_columns,
-    learn_shapes,
-    read,
-    screened_floats,
-    with_cell_limits,
-    with_weights,
-)
-from unrelu.limits import is_by_cell, refuse_none
+from unrelu.estimators.prepare import checked_tolerance, learn_columns, learn_shapes, prepare, screened_floats
+from unrelu.limits import refuse_none
 from unrelu.methods import Method, expects_outliers
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import learned_html
 from unrelu.passes.device import Place
 from unrelu.passes.engine import SampleEvidence, engine_for
-from unrelu.passes.rows import Rows
 from unrelu.posterior.density import SMALLEST_LOG_DENSITY, scored_rows
 from unrelu.shapes import shape_requests
-from unrelu.tables.groups import LabelledRows
 from unrelu.tables.prepared import Columns, prepared
 from unrelu.validation import require_reachable, seed_from
 
@@ -168,26 +157,32 @@ class FloorEstimator(BaseEstimator):
     ) -> Samples:
         """The rows of a table as the user has them; its columns are learned (``reset``) or checked.
 
-        ``by_cell``: whoever reads them heeds ``Block.beyond``, so that single cells may have limits. ``part`` and
-        ``outliers``: as :meth:`_learn_columns` has them. ``labels`` and ``long``: as
-        :class:`unrelu.tables.groups.LabelledRows` has them.
+        ``part`` and ``outliers``: as :meth:`_learn_columns` has them; the others as
+        :func:`unrelu.estimators.prepare.prepare` has them.
         """
-        rows = read(X, self, None if reset else self._columns, smallest=smallest, sparse=self._takes_sparse)
-        check_cell_limits(rows, by_cell, self.floor_tolerance, InvalidDataError)
+        samples = prepare(
+            X,
+            self,
+            None if reset else self._columns,
+            sample_weight=sample_weight,
+            floor=self.floor if self._takes_cells else None,
+            ceiling=self.ceiling if self._takes_cells else None,
+            tolerance=self.floor_tolerance,
+            by_cell=by_cell,
+            labels=labels,
+            long=long,
+            smallest=smallest,
+            sparse=self._takes_sparse,
+        )
+        place = samples.source.place
         if reset:
             self.__dict__.pop("_place", None)
             self.__dict__.pop("_answers_on", None)
-        if rows.place is not None:
-            self._place = rows.place
+        if place is not None:
+            self._place = place
             config: dict[str, Any] = sklearn.get_config()  # type: ignore[attr-defined]
             if config["array_api_dispatch"]:
-                self._answers_on = rows.place
-        samples: Samples = rows if sample_weight is None else with_weights(rows, sample_weight)
-        if self._takes_cells and is_by_cell(self.floor, self.ceiling):
-            samples = with_cell_limits(samples, self.floor, self.ceiling, tell=reset)
-            check_cell_limits(samples, by_cell, self.floor_tolerance, InvalidParameterError)
-        if labels is not None or long:
-            samples = LabelledRows(samples, labels, long=long)
+                self._answers_on = place
         if reset:
             self._learn_columns(samples, part, outliers)
         return samples
@@ -202,15 +197,22 @@ class FloorEstimator(BaseEstimator):
         plain = replace(self._assumptions(), floor=self._columns.plain.floor)
         return prepared(samples, replace(self._columns, shapes=None)), plain
 
-    def _whole(self, X: Any, *, reset: bool, smallest: int = 2) -> Rows:
+    def _whole(self, X: Any, *, reset: bool, smallest: int = 2, by_cell: bool = True, tolerance: Any = 0.0) -> Samples:
         """All rows in memory, as the user has them; their limits and shapes are nobody's matter yet."""
-        known = None if reset else self._columns
-        return read(X, self, known, smallest=smallest, sparse=self._takes_sparse, whole=self._watch)
+        return prepare(
+            X,
+            self,
+            None if reset else self._columns,
+            tolerance=tolerance,
+            by_cell=by_cell,
+            smallest=smallest,
+            sparse=self._takes_sparse,
+            whole=self._watch,
+        )
 
     def _floats(self, X: Any, *, reset: bool, smallest: int = 2) -> Any:
         """All rows as floats that were screened: none is infinite, or below its floor."""
-        rows = self._whole(X, reset=reset, smallest=smallest)
-        check_cell_limits(rows, False, self.floor_tolerance, InvalidDataError)
+        rows = self._whole(X, reset=reset, smallest=smallest, by_cell=False, tolerance=self.floor_tolerance)
         if reset:
             self._learn_columns(rows)
         return screened_floats(rows, self._columns)

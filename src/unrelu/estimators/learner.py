@@ -34,10 +34,10 @@ from unrelu.passes.pair_moments import (
     PairMomentsQuestion,
     whole_of,
 )
-from unrelu.passes.rows import Rows, as_rows
+from unrelu.passes.rows import as_rows
 from unrelu.shapes import same_shapes, seen_by_all
 from unrelu.tables.groups import split_groups
-from unrelu.tables.prepared import Columns, held, prepared
+from unrelu.tables.prepared import Columns, held, prepared, total_log_slope
 from unrelu.validation import check_choice, listed
 
 _STDERR_CHANGED = "stderr was changed after rows were learned: fit them again."
@@ -237,7 +237,7 @@ class RectifiedGaussianLearner(FittedModel):
                 self._to_add_to = evidence.collect(OnePass().question(assumptions))
         said: dict[str, Any] = {"chosen_because": because} if because else {}
         if self._columns.shapes is not None and hasattr(learned.report, "log_likelihood"):  # of latent values
-            slopes = prepared(samples, self._columns, screened=True).total_log_slope()
+            slopes = total_log_slope(samples, self._columns)
             said["log_likelihood"] = learned.report.log_likelihood + slopes
         known: Learned = replace(learned, report=replace(learned.report, **said)) if said else learned
         self._learned = known
@@ -507,7 +507,7 @@ class HoldsLearner(FittedModel):
         """The learner that more rows are added to; their columns must be those of the rows before."""
         if self._learner is None:
             return self._new_learner()
-        if not isinstance(as_rows(X), Rows):
+        if not isinstance(as_rows(X), Samples):
             validate_data(self, X, reset=False, skip_check_array=True)  # in this estimator's name
         self._learner.set_params(**self._of_the_learner())
         return self._learner.watched_by(self._watch)

@@ -14,13 +14,13 @@ from numpy.typing import ArrayLike
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import FloatArray
+from unrelu.contracts import FloatArray, Samples
 from unrelu.errors import AmbiguousOptimumWarning, InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.estimators.prepare import checked_tolerance
 from unrelu.limits import floor_per_column
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.rows import Rows, all_values, as_rows
+from unrelu.passes.rows import all_values, as_rows
 from unrelu.recovery.latent_methods import LatentMethod, LatentResult, Prior, latent_method, names_of
 from unrelu.recovery.latent_rows import LatentReport, LatentRows, recover_rows
 from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
@@ -262,7 +262,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
             return self._fitted().recover_rows(V, skip_bad_rows)
         method = latent_method(self.method, self.prior)
         weights, bias, floor = self.weights_, self.bias_, self._columns.floor
-        named = isinstance(as_rows(V), Rows) or (self._names() is not None and hasattr(V, "columns"))
+        named = isinstance(as_rows(V), Samples) or (self._names() is not None and hasattr(V, "columns"))
         table = _numbers("V", all_values(self._whole(V, reset=False, smallest=1)) if named else V)
         if table.ndim != 2 or table.shape[1] != len(bias) or len(table) == 0:
             raise InvalidDataError(

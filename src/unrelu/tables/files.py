@@ -16,9 +16,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block
+from unrelu.contracts import Ask, Block, Part, Samples
 from unrelu.errors import InputFileError, InvalidParameterError, SkippedFilesWarning
-from unrelu.passes.rows import Ask, Part, Rows, checked_block_rows, regroup, rows_per_block
+from unrelu.passes.rows import checked_block_rows, regroup, rows_per_block
 from unrelu.tables.cells import ColumnKey, Reading, Seen, at_limits, stated_limits, told, warn_of_nondetects
 from unrelu.tables.choose import chosen_tables, match_columns, no_row
 from unrelu.tables.numpy_files import NpyTable, NpzTable, SparseSamples, are_sparse, sparse_matrix
@@ -27,7 +27,7 @@ from unrelu.tables.write import names_or_numbers
 from unrelu.validation import counted, listed, warn
 
 
-class FileSamples(Rows):
+class FileSamples(Samples):
     """Rows of one or several files with the same columns, one file after the other.
 
     ``limits`` are those that cells state, "<0.25" or ">100"; None where none does. ``engine``: who reads the rows, if

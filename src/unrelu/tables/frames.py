@@ -130,6 +130,35 @@ def frame_fault(frame: Any, decimal: str = ".") -> str | None:
     return said and said[0].upper() + said[1:]
 
 
+def table_fault(table: Any) -> str | None:
+    """Which columns of a frame or an array hold text, and which other cell is not a number, if one is not."""
+    if hasattr(table, "columns"):
+        return frame_fault(table)
+    try:
+        cells = np.asarray(table, dtype=object)
+    except (TypeError, ValueError):
+        return None
+    if cells.ndim != 2:
+        return None
+    faults = Faults(None, emptied=MARKED_MISSING)
+    for i, row in enumerate(cells):
+        for j, cell in enumerate(row):
+            if not isinstance(cell, str) or _reads_as_number(cell):
+                faults.add_numbers(j, int(cell is not None))
+            else:
+                faults.add_bad(row_label(i), j, cell)
+    said = faults.told({}, cells.shape[1], lambda them: f"np.delete(X, {them}, axis=1).astype(float)")
+    return said and said[0].upper() + said[1:]
+
+
+def _reads_as_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def refuse_times(frame: Any) -> None:
     """Raise InvalidDataError for dates, which would pass as huge integers, and name columns of text as well."""
     if _times(frame):

@@ -13,9 +13,9 @@ import scipy.sparse
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block, FloatArray
+from unrelu.contracts import Block, FloatArray, Samples
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
-from unrelu.passes.rows import MOST_CELLS, Rows, SparseBlock, as_floats, float_type, holds_numbers, rows_per_block, runs
+from unrelu.passes.rows import MOST_CELLS, SparseBlock, as_floats, float_type, holds_numbers, rows_per_block, runs
 from unrelu.tables.table_file import SHARE_CELLS, Piece, TableFile, damage_reported
 
 TABLE_KEY, NAMES_KEY = "X", "feature_names"
@@ -159,7 +159,7 @@ def _cut(table: NDArray[Any], rows: int) -> Iterator[NDArray[Any]]:
 # --- sparse matrices --------------------------------------------------------------------------------
 
 
-class SparseSamples(Rows):
+class SparseSamples(Samples):
     """The rows of a scipy sparse matrix; who can work with it, or with a block's part of it, takes ``matrix``.
 
     >>> import scipy.sparse

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from unrelu.contracts import Block
+from unrelu.contracts import Block, Samples
 from unrelu.passes.engine import LocalEngine, SampleEvidence
-from unrelu.passes.rows import Rows
 
 
-class MarkedRows(Rows):
+class MarkedRows(Samples):
     """Rows with a mark for every cell, in blocks of ``size``."""
 
     n_rows = None
