@@ -34,6 +34,7 @@ from unrelu.notebook import plain
 from unrelu.report.page import facts as told
 from unrelu.report.tables import doubt_words, labels, with_error
 from unrelu.storage import FilePath, atomic_write
+from unrelu.tables.frames import collected, holds_text
 from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:
@@ -69,8 +70,10 @@ def write_report(
     begin, model, table = time.perf_counter(), learner.distribution_, X
     fitted = learner if getattr(learner, "report_", None) is not None else None
     tolerance = float(learner.floor_tolerance)
-    if table is not None and is_by_cell(learner.floor, learner.ceiling):
-        table = prepare(table, floor=learner.floor, ceiling=learner.ceiling, by_cell=True)
+    if table is not None:
+        table = collected(table)
+        if is_by_cell(learner.floor, learner.ceiling) or holds_text(table):
+            table = prepare(table, floor=learner.floor, ceiling=learner.ceiling, by_cell=True)
     number = told.simulations(model.n_features, n_simulations)
     looked, imputer = None, learner
     if not isinstance(learner, FloorImputer):
