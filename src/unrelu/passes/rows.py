@@ -186,12 +186,7 @@ class ArraySamples(Samples):
             raise InvalidDataError(f"Expected numbers, got an array of {table.dtype}.")
         self.n_features = int(table.shape[1])
         self._weights = None if weights is None else one_per_row(weights, self.n_rows)
-        if feature_names is not None:
-            self.feature_names = tuple(str(name) for name in feature_names)
-            if len(feature_names) != self.n_features:
-                raise InvalidParameterError(
-                    f"{len(feature_names)} feature names for {self.n_features} columns: give one name per column."
-                )
+        self.feature_names = one_per_column(feature_names, self.n_features)
         self._block_rows = checked_block_rows(block_rows) or rows_per_block(self.n_rows, self.n_features)
 
     @property
@@ -213,6 +208,13 @@ def checked_block_rows(block_rows: int | None) -> int | None:
     if block_rows is not None and block_rows < 1:
         raise InvalidParameterError(f"block_rows is {block_rows}: a block needs at least 1 row.")
     return block_rows
+
+
+def one_per_column(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...] | None:
+    """Names as texts, if there is one for every column."""
+    if names is not None and len(names) != n_columns:
+        raise InvalidParameterError(f"{len(names)} feature names for {n_columns} columns: give one name per column.")
+    return None if names is None else tuple(map(str, names))
 
 
 def one_per_row(weights: ArrayLike, n_rows: int) -> FloatArray:

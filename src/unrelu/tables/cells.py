@@ -102,6 +102,14 @@ def _number(text: str, decimal: str) -> Cell | None:
     return Cell("grouped", float(text.replace(grouped[1], "").replace(decimal, ".")))
 
 
+def plain_float(text: str | float) -> float | None:
+    """The number that Python reads; None where it reads none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
 def decimal_vote(text: str) -> str | None:
     """The decimal mark that a cell shows, "." or ","; None where it shows none, or could show either."""
     text = text.strip().lstrip("<>≤≥= ")

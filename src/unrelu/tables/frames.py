@@ -15,6 +15,7 @@ from unrelu.tables.cells import (
     Seen,
     UnreadableCell,
     at_limits,
+    plain_float,
     read_distinct,
     stated_limits,
     warn_of_nondetects,
@@ -143,20 +144,12 @@ def table_fault(table: Any) -> str | None:
     faults = Faults(None, emptied=MARKED_MISSING)
     for i, row in enumerate(cells):
         for j, cell in enumerate(row):
-            if not isinstance(cell, str) or _reads_as_number(cell):
+            if not isinstance(cell, str) or plain_float(cell) is not None:
                 faults.add_numbers(j, int(cell is not None))
             else:
                 faults.add_bad(row_label(i), j, cell)
     said = faults.told({}, cells.shape[1], lambda them: f"np.delete(X, {them}, axis=1).astype(float)")
     return said and said[0].upper() + said[1:]
-
-
-def _reads_as_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def refuse_times(frame: Any) -> None:
