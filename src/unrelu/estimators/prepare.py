@@ -250,13 +250,10 @@ def _with_cell_limits(samples: Samples, floor: Any, ceiling: Any, tell: bool) ->
     """
     shape, names = (samples.n_rows, samples.n_features), samples.feature_names
     low, high = (as_stored(each, samples.stored_as) for each in cell_limits(floor, ceiling, shape, names))
-    rows = LimitedSamples(samples, low, high)
-    if samples.place is not None:
-        return rows
-    values = first_values(samples.blocks(), samples.n_features)[: len(low)]
-    own = limits_of_data(values, low, high, names, tell=tell)
-    same = all(np.array_equal(mine, given) for mine, given in zip(own, (low, high), strict=True))
-    return rows if same else LimitedSamples(samples, *own)
+    if samples.place is None:
+        values = first_values(samples.blocks(), samples.n_features)[: len(low)]
+        low, high = limits_of_data(values, low, high, names, tell=tell)
+    return LimitedSamples(samples, low, high)
 
 
 def _check_cell_limits(samples: Samples, by_cell: bool, tolerance: Any, error: type[Exception]) -> None:

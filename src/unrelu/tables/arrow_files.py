@@ -52,12 +52,12 @@ def seen_in(columns: Iterable[tuple[int, Any]], decimal: str) -> dict[int, Seen]
     return seen
 
 
-def as_rows(
+def number_rows(
     wanted: Sequence[int], columns: Sequence[Any], texts: Collection[int], decimal: str, dtype: Any = np.float64
 ) -> NDArray[Any]:
     """Arrow's columns as rows of numbers, NaN for null; those among ``texts`` are read as text."""
     numbers = [
-        read_texts(column, decimal)[0] if position in texts else _as_numbers(column)
+        read_texts(column, decimal)[0] if position in texts else _numbers(column)
         for position, column in zip(wanted, columns, strict=True)
     ]
     marked = [column.dtype for column in numbers if np.iscomplexobj(column)]
@@ -76,7 +76,7 @@ def as_rows(
     return table
 
 
-def _as_numbers(column: Any) -> NDArray[Any]:
+def _numbers(column: Any) -> NDArray[Any]:
     number = column if types.is_floating(column.type) else column.cast(pa.float64(), safe=False)
     return np.asarray(number.to_numpy(zero_copy_only=False))
 
@@ -144,7 +144,7 @@ class _StoredColumns(TableFile):
         dtype, n = self.check(wanted), len(wanted)
         with damage_reported(self.name, self.kind):
             for columns in self._columns([*wanted, *texts], rows):
-                numbers = as_rows(wanted, columns[:n], self.seen, self._decimal, dtype)
+                numbers = number_rows(wanted, columns[:n], self.seen, self._decimal, dtype)
                 yield numbers, [_cells(column) for column in columns[n:]]
 
     def shares(self) -> list[TableFile]:

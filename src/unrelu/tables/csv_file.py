@@ -26,7 +26,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from unrelu.errors import GuessedHeaderWarning, InputFileError, MissingDependencyError
-from unrelu.tables.arrow_files import as_rows, seen_in
+from unrelu.tables.arrow_files import number_rows, seen_in
 from unrelu.tables.cells import PLAIN_MISSING, Reading, UnreadableCell, column_phrase, decimal_vote, read_cell
 from unrelu.tables.table_file import Faults, Piece, TableFile, damage_reported, first_line, row_and_line, without
 from unrelu.validation import counted, listed, suggestion, warn
@@ -186,7 +186,7 @@ class CsvFile(TableFile):
             with self._faults_reported(), suppress(*(() if again else (pa.ArrowInvalid, UnreadableCell))):
                 for batch in self._batches(positions, as_text):
                     columns = dict(zip(positions, batch, strict=True))
-                    numbers = as_rows(wanted, [columns[at] for at in wanted], as_text, self._decimal)
+                    numbers = number_rows(wanted, [columns[at] for at in wanted], as_text, self._decimal)
                     cells = [[_decoded(cell) for cell in columns[at].cast(pa.binary()).to_pylist()] for at in texts]
                     new, read = slice(max(done - read, 0), None), read + len(batch[0])
                     if read > done:
