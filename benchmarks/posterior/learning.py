@@ -20,7 +20,6 @@ from unrelu.contracts import Assumptions, Block, Evidence, FloatArray, Samples
 from unrelu.fit.likelihood.climbing import CovarianceLaw
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import LocalEngine
-from unrelu.passes.rows import Rows
 
 D, N, TABLES = 8, 2000, 60
 BOUND_D, BOUND_N, BOUND_TABLES, BOUND_ROWS = 5, 2000, 600, 200_000
@@ -89,7 +88,7 @@ def against_one_pass(kind: str, tables: int) -> list[Claim]:
     )
 
 
-class MarkedRows(Rows):
+class MarkedRows(Samples):
     """Rows in memory with a mark for every cell."""
 
     n_rows = None

@@ -7,13 +7,15 @@ A *question* turns a block of rows into a record; records of disjoint rows merge
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Annotated, Any, Protocol, Self, TypeVar, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
+from types import MappingProxyType
+from typing import Annotated, Any, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from unrelu.errors import InvalidParameterError
 from unrelu.notebook import Shown
 
 FloatArray = NDArray[np.float64]
@@ -67,101 +69,113 @@ class CellLimits:
     ceiling: tuple[tuple[int, float], ...] = ()
 
 
-@runtime_checkable
-class Samples(Protocol):
-    """Rows that can be read again and again, block by block, in a fixed order, and all that is asked of them.
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Some neighbouring rows. ``read(*needs)``, which can be pickled, gives their blocks, counted from 0.
 
-    :class:`unrelu.passes.rows.Rows` has a plain answer to everything but the first four, and derived classes say what
-    differs. Rows of your own need the first four alone: estimators wrap them (:func:`unrelu.passes.rows.as_rows`).
+    ``needs`` are arrays, or what the engine computes before.
+    """
+
+    read: Callable[..., Iterable[Block]]
+    n_rows: int
+    needs: tuple[Any, ...] = ()
+
+
+Ask = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
+"""``ask(function, items)``: have workers find out what is needed before the rows are cut into parts."""
+
+
+class Samples:
+    """Rows that can be read again and again, block by block, in a fixed order, and all that can be asked of them.
+
+    Every kind of rows derives from this class and says what differs; here are the plain answers. A class of your own
+    needs ``n_features``, ``feature_names`` (or None), ``n_rows`` (or None) and ``blocks()``: derive it from this one
+    and give what differs beside these four, or derive it from nothing, and estimators wrap it
+    (:func:`unrelu.passes.rows.as_rows`).
     """
 
     n_features: int
-    feature_names: tuple[str, ...] | None
+    feature_names: tuple[str, ...] | None = None
+    limits: CellLimits | None = None
+    """Limits that cells of the table state themselves, if some do."""
+    limits_by_cell: tuple[int, ...] = ()
+    """Columns whose cells have limits of their own, marked in ``Block.beyond``; they have no floor and no ceiling."""
+    engine: Callable[..., Engine] | None = None
+    """``engine(watch, stage)``: who reads the rows (of the ``source``), if not this process."""
+    place: Any = None
+    """The device (:class:`unrelu.passes.device.Place`) that the rows are on, if on one."""
+    in_memory: bool = False
+    """Whether reading ahead would gain nothing."""
+    read_once: bool = False
+    """Whether they can be read only once."""
+    stored_as: Any = None
+    """The type of the numbers, or a function of levels to levels as stored there."""
+    matrix: Any = None
+    """A sparse matrix of the rows, if they are of one."""
+    skipped_files: Mapping[str, str] = MappingProxyType({})
+    """Files that were bad and are left out, and why."""
 
     @property
     def n_rows(self) -> int | None:
         """Number of rows, or None where only a full read can tell."""
-        ...
-
-    def blocks(self) -> Iterator[Block]: ...
-
-    limits: CellLimits | None
-    """Limits that cells of the table state themselves, if some do."""
-    limits_by_cell: tuple[int, ...]
-    """Columns whose cells have limits of their own, marked in ``Block.beyond``; they have no floor and no ceiling."""
-    engine: Callable[..., Engine] | None
-    """``engine(watch, stage)``: who reads the rows (of the ``source``), if not this process."""
-    place: Any
-    """The device (:class:`unrelu.passes.device.Place`) that the rows are on, if on one."""
-    in_memory: bool
-    """Whether reading ahead would gain nothing."""
-    read_once: bool
-    """Whether they can be read only once."""
-    stored_as: Any
-    """The type of the numbers, or a function of levels to levels as stored there."""
-    matrix: Any
-    """A sparse matrix of the rows, if they are of one."""
-    skipped_files: Mapping[str, str]
-    """Files that were bad and are left out, and why."""
+        return None
 
     @property
     def notes(self) -> list[str]:
         """What cells that are no plain numbers were read as, a line a column."""
-        ...
+        return []
+
+    def blocks(self) -> Iterator[Block]:
+        raise NotImplementedError
+
+    def blocks_from(self, row: int) -> Iterator[Block]:
+        """The blocks of the rows from this one on, counted from 0."""
+        for block in self.blocks():
+            if block.first_row >= row:
+                yield replace(block, first_row=block.first_row - row)
+
+    def whole(self) -> Iterator[Block]:
+        """The blocks, as large as they can be: whoever asks cuts them."""
+        return self.blocks()
 
     @property
     def source(self) -> Samples:
         """The rows as they are where they live, before anything was told in another way."""
-        ...
-
-    @property
-    def turned(self) -> Samples:
-        """The rows in the user's units, columns with a ceiling upside down."""
-        ...
+        return self
 
     def over(self, source: Samples) -> Samples:
         """Other rows told as these are."""
-        ...
+        return source
 
-    def blocks_from(self, row: int) -> Iterator[Block]:
-        """The blocks of the rows from this one on, counted from 0."""
-        ...
-
-    def whole(self) -> Iterator[Block]:
-        """The blocks, as large as they can be: whoever asks cuts them."""
-        ...
-
-    def parts(self, ask: Any) -> list[Any] | None:
-        """The rows as parts (:class:`unrelu.passes.rows.Part`) that another process reads; None where none can."""
-        ...
+    def parts(self, ask: Ask) -> list[Part] | None:  # noqa: ARG002 - for rows that know how
+        """The rows as parts that another process reads; None where none can."""
+        return None
 
     def provenance(self) -> dict[str, Any] | None:
         """Which files these are and how they are read, where an interrupted pass could go on."""
-        ...
+        return None
 
     def ids(self) -> dict[str, list[str]]:
         """Columns that are kept as text, by name."""
-        ...
+        return {}
 
     def row_label(self, row: int) -> str:
         """What a user calls a row that is counted from 0: counted from 1, with its file and line if it has any."""
-        ...
+        return f"row {row + 1:,}"
 
     def log_slopes(self) -> Any:
         """One number per row: what its log density gains in the user's units; 0 for rows that are in these."""
-        ...
+        return 0.0
 
-    def total_log_slope(self) -> float:
-        """Their sum, weighted as the rows are."""
-        ...
-
-    def weighted(self, weights: Any) -> Samples:
+    def weighted(self, weights: Any) -> Samples:  # noqa: ARG002
         """The same rows with a weight each."""
-        ...
+        raise InvalidParameterError("sample_weight goes with a table in memory, not with rows read in blocks.")
 
     def split_column(self, name: str | int) -> tuple[Samples, NDArray[Any]]:
         """The rows without a column, and the cells of that column as they stand."""
-        ...
+        raise InvalidParameterError(
+            f"groups={name!r} names a column, which only data frames and files have: give one label per row."
+        )
 
 
 # --- questions ----------------------------------------------------------------------------------

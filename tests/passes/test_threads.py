@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info
 
-from unrelu.contracts import Block
+from unrelu.contracts import Block, Samples
 from unrelu.errors import InputFileError
 from unrelu.passes import engine as local
 from unrelu.passes.engine import LocalEngine, available_cores, joined_in_threads, map_in_threads
-from unrelu.passes.rows import Rows
 
 # Workers of the suite may use all cores, as users may: only BLAS is held to one thread there (tests/conftest.py).
 several_cores = pytest.mark.skipif(available_cores() < 2, reason="with one core everything runs in the caller")
@@ -192,7 +191,7 @@ class Read:
         return Read(self.rows + other.rows)
 
 
-class Files(Rows):
+class Files(Samples):
     """Blocks of two rows; reading one that is not there raises."""
 
     n_features, n_rows, feature_names = 1, None, None

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import unrelu
+from unrelu.contracts import Part
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
-from unrelu.passes.rows import Part
 from unrelu.tables import open_samples, write_table
 
 pa = pytest.importorskip("pyarrow")

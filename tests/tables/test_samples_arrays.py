@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from unrelu.contracts import Block, Samples
+from unrelu.contracts import Block, CellLimits, Samples, unwatched
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.rows import Rows, SparseBlock, regroup
+from unrelu.estimators.preparation import learn_columns, prepare
+from unrelu.passes.rows import SparseBlock, regroup
 from unrelu.tables import ArraySamples, rows_per_block
 
 
@@ -124,9 +125,20 @@ def test_arrays_do_not_pay_for_pyarrow():
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_the_protocol_declares_all_that_rows_are_asked_for():
-    declared, there = ({*kind.__annotations__, *vars(kind)} for kind in (Samples, Rows))
-    assert {name for name in declared if not name.startswith("_")} == {name for name in there if name[0] != "_"}
+class Own(Samples):
+    """Rows of somebody who derives from Samples: what differs beside what every class needs is the limit."""
+
+    n_features, n_rows, limits = 2, 3, CellLimits(floor=((1, 0.5),))
+
+    def blocks(self):
+        yield Block(np.array([[1.0, 0.5], [2.0, 3.0], [4.0, 0.5]]))
+
+
+def test_rows_of_ones_own_have_the_other_answers_and_give_their_limits():
+    rows = Own()
+    assert (rows.feature_names, rows.limits_by_cell, rows.notes, rows.ids()) == (None, (), [], {})
+    assert [block.values.tolist() for block in rows.blocks_from(3)] == []
+    assert learn_columns(prepare(rows), 0.0, None, 0.0, unwatched).floor.tolist() == [0.0, 0.5]
 
 
 @pytest.mark.parametrize("block", [Block(np.eye(3)), SparseBlock(matrix=scipy.sparse.csr_array(np.eye(3)))])

@@ -20,11 +20,10 @@ if TYPE_CHECKING:
     from unrelu.estimators.outliers import FloorOutlierDetector as FloorOutlierDetector
     from unrelu.estimators.parts import activations as activations
     from unrelu.estimators.parts import merge as merge
-    from unrelu.estimators.prepare import check_cell_limits as check_cell_limits
-    from unrelu.estimators.prepare import checked_tolerance as checked_tolerance
-    from unrelu.estimators.prepare import learn_columns as learn_columns
-    from unrelu.estimators.prepare import read as read
-    from unrelu.estimators.prepare import screened_floats as screened_floats
+    from unrelu.estimators.preparation import checked_tolerance as checked_tolerance
+    from unrelu.estimators.preparation import learn_columns as learn_columns
+    from unrelu.estimators.preparation import prepare as prepare
+    from unrelu.estimators.preparation import screened_floats as screened_floats
     from unrelu.tables.prepared import Columns as Columns
 
 __getattr__, __dir__, __all__ = lazily(__name__)

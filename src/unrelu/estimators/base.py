@@ -20,20 +20,11 @@ from sklearn.utils.validation import check_is_fitted
 from unrelu import storage
 from unrelu.contracts import Assumptions, FloatArray, Samples, Watch, unwatched
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.estimators.prepare import (
-    check_cell_limits,
-    checked_tolerance,
-    learn_columns,
-    learn_shapes,
-    read,
-    screened_floats,
-    with_weights,
-)
+from unrelu.estimators.preparation import checked_tolerance, learn_columns, learn_shapes, prepare, screened_floats
 from unrelu.limits import refuse_none
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import learned_html
 from unrelu.passes.device import Place
-from unrelu.passes.rows import Rows
 from unrelu.posterior.density import SMALLEST_LOG_DENSITY, scored_rows
 from unrelu.tables.prepared import Columns, prepared
 from unrelu.validation import require_reachable, seed_from
@@ -135,36 +126,61 @@ class FloorEstimator(BaseEstimator):
     # --- tables to rows -----------------------------------------------------------------------------
 
     def _table(
-        self, X: Any, sample_weight: Any = None, *, reset: bool, smallest: int = 2, by_cell: bool = False
+        self,
+        X: Any,
+        sample_weight: Any = None,
+        *,
+        reset: bool,
+        smallest: int = 2,
+        by_cell: bool = False,
+        **beside: Any,
     ) -> Samples:
         """The rows of a table as the user has them; its columns are to be learned (``reset``) or are checked.
 
-        ``by_cell``: who reads them heeds ``Block.beyond``, so that single cells may have limits.
+        ``by_cell``: who reads them heeds ``Block.beyond``, so that single cells may have limits. ``beside``: what else
+        :func:`unrelu.estimators.preparation.prepare` puts beside the rows.
         """
-        rows = read(X, self, None if reset else self._columns, smallest=smallest, sparse=self._takes_sparse)
-        check_cell_limits(rows, by_cell, self.floor_tolerance, InvalidDataError)
+        samples = prepare(
+            X,
+            self,
+            None if reset else self._columns,
+            sample_weight=sample_weight,
+            tolerance=self.floor_tolerance,
+            by_cell=by_cell,
+            smallest=smallest,
+            sparse=self._takes_sparse,
+            **beside,
+        )
+        place = samples.source.place
         if reset:
             self._place = self._answers_on = None
-        if rows.place is not None:
-            self._place = rows.place
+        if place is not None:
+            self._place = place
             config: dict[str, Any] = sklearn.get_config()  # type: ignore[attr-defined]
             if config["array_api_dispatch"]:
-                self._answers_on = rows.place
-        return rows if sample_weight is None else with_weights(rows, sample_weight)
+                self._answers_on = place
+        return samples
 
     def _rows(self, X: Any, by_cell: bool = False) -> Samples:
         """The rows of a later table, of latent values."""
         return prepared(self._table(X, reset=False, smallest=1, by_cell=by_cell), self._columns)
 
-    def _whole(self, X: Any, *, reset: bool, smallest: int = 2) -> Rows:
+    def _whole(self, X: Any, *, reset: bool, smallest: int = 2, by_cell: bool = True, tolerance: Any = 0.0) -> Samples:
         """All rows in memory, as the user has them; their limits and shapes are nobody's matter yet."""
-        known = None if reset else self._columns
-        return read(X, self, known, smallest=smallest, sparse=self._takes_sparse, whole=self._watch)
+        return prepare(
+            X,
+            self,
+            None if reset else self._columns,
+            tolerance=tolerance,
+            by_cell=by_cell,
+            smallest=smallest,
+            sparse=self._takes_sparse,
+            whole=self._watch,
+        )
 
     def _floats(self, X: Any, *, reset: bool, smallest: int = 2, **look: Any) -> Any:
         """All rows as floats that were screened: none is infinite, or below its floor."""
-        rows = self._whole(X, reset=reset, smallest=smallest)
-        check_cell_limits(rows, False, self.floor_tolerance, InvalidDataError)
+        rows = self._whole(X, reset=reset, smallest=smallest, by_cell=False, tolerance=self.floor_tolerance)
         if reset:
             self._learn_columns(rows, **look)
         return screened_floats(rows, self._columns)
@@ -175,7 +191,7 @@ class FloorEstimator(BaseEstimator):
         """Find out what the columns of a table are like.
 
         ``part``: of the rows to be learned from; ``cells``: limits may be of single cells. ``look``: how the rows are
-        looked at for shapes, as :func:`unrelu.estimators.prepare.learn_shapes` has it.
+        looked at for shapes, as :func:`unrelu.estimators.preparation.learn_shapes` has it.
         """
         has_ceilings = hasattr(self, "ceiling")
         self._columns = learn_columns(

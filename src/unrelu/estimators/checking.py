@@ -22,11 +22,11 @@ from sklearn.base import clone
 from unrelu.checks.fit_check import Columns, FitCheck, Remedy, Simulations, check_fit, sampled_rows
 from unrelu.checks.fit_check import Rows as SampledRows
 from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Step, Watch, unwatched
-from unrelu.errors import InvalidDataError, UnreluError
+from unrelu.errors import UnreluError
 from unrelu.estimators.base import Table, columns_of
 from unrelu.estimators.fits import noting_warnings
 from unrelu.estimators.mixture import RectifiedGaussianMixture
-from unrelu.estimators.prepare import check_cell_limits, read
+from unrelu.estimators.preparation import prepare
 from unrelu.fit.one_pass import learn_record
 from unrelu.methods import Auto, FullLikelihood, OnePass, Robust, RobustCells, method_named
 from unrelu.model import RectifiedGaussian
@@ -145,8 +145,7 @@ def check_model(
     law, columns = columns_of(model, floor_tolerance)
     columns = replace(columns, shapes=None)  # rows are compared in the table's units
     simulations = Simulations(n_simulations, random_state, level)
-    table = read(X, columns=columns, smallest=2, sparse=True)
-    check_cell_limits(table, False, floor_tolerance, InvalidDataError)
+    table = prepare(X, columns=columns, tolerance=floor_tolerance, smallest=2, sparse=True)
     rows = sampled_rows(prepared(table, columns), columns.assumptions, random_state, watch)
     if columns.names is not None:
         rows = replace(rows, names=columns.names)

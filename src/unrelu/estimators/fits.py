@@ -26,7 +26,7 @@ import numpy as np
 
 from unrelu.contracts import Assumptions, BoolArray, Evidence, Samples, Watch
 from unrelu.errors import AssumptionWarning, InvalidDataError
-from unrelu.estimators.prepare import learn_shapes
+from unrelu.estimators.preparation import learn_shapes
 from unrelu.methods import Method, expects_outliers
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import engine_for

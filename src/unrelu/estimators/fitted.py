@@ -13,13 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from unrelu import registry
 from unrelu.contracts import Assumptions, FloatArray, LearningReport, Marks, Samples
-from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, ScoresByDensity, Table
 from unrelu.estimators.fits import Fit
-from unrelu.estimators.prepare import check_cell_limits, with_cell_limits
 from unrelu.fit.jackknife import intervals
 from unrelu.fit.one_pass import Learned
-from unrelu.limits import is_by_cell
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.tiles import marks_of
 from unrelu.posterior.density import Density
@@ -138,14 +135,8 @@ class FittedModel(ScoresByDensity, FloorEstimator):
 
     # --- what it says of rows ---------------------------------------------------------------------
 
-    def _table(
-        self, X: Any, sample_weight: Any = None, *, reset: bool, smallest: int = 2, by_cell: bool = False
-    ) -> Samples:
-        samples = super()._table(X, sample_weight, reset=reset, smallest=smallest, by_cell=by_cell)
-        if is_by_cell(self.floor, self.ceiling):
-            samples = with_cell_limits(samples, self.floor, self.ceiling, tell=reset)
-            check_cell_limits(samples, by_cell, self.floor_tolerance, InvalidParameterError)
-        return samples
+    def _table(self, X: Any, sample_weight: Any = None, **how: Any) -> Samples:
+        return super()._table(X, sample_weight, floor=self.floor, ceiling=self.ceiling, **how)
 
     def _turned_rows(self, X: Any, by_cell: bool = False) -> tuple[Samples, Assumptions]:
         """Later rows in the user's units, columns with a ceiling upside down, and what is assumed of such rows."""

@@ -34,10 +34,10 @@ from unrelu.passes.pair_moments import (
     PairMomentsQuestion,
     whole_of,
 )
-from unrelu.passes.rows import Rows, as_rows
+from unrelu.passes.rows import as_rows
 from unrelu.shapes import same_shapes, seen_by_all
-from unrelu.tables.groups import LabelledRows, split_groups
-from unrelu.tables.prepared import Columns, held, prepared
+from unrelu.tables.groups import split_groups
+from unrelu.tables.prepared import Columns, held, prepared, total_log_slope
 from unrelu.validation import check_choice, listed
 
 _STDERR_CHANGED = "stderr was changed after rows were learned: fit them again."
@@ -231,7 +231,7 @@ class RectifiedGaussianLearner(FittedModel):
                 self._to_add_to = evidence.collect(OnePass().question(assumptions))
         said: dict[str, Any] = {"chosen_because": because} if because else {}
         if self._columns.shapes is not None and hasattr(learned.report, "log_likelihood"):  # of latent values
-            slopes = prepared(samples, self._columns, screened=True).total_log_slope()
+            slopes = total_log_slope(samples, self._columns)
             said["log_likelihood"] = learned.report.log_likelihood + slopes
         known: Learned = replace(learned, report=replace(learned.report, **said)) if said else learned
         self._learned = known
@@ -327,8 +327,7 @@ class RectifiedGaussianLearner(FittedModel):
                 "groups= is for the jackknife: use it with stderr='jackknife', or leave it out."
             )
         X, labels = (X, None) if groups is None else split_groups(X, groups)
-        samples = self._table(X, sample_weight, **reading)
-        return LabelledRows(samples, labels, long=True) if by_groups else samples
+        return self._table(X, sample_weight, labels=labels, long=by_groups, **reading)
 
     def _limits_now(self) -> FloatArray:
         """Floors and ceilings as the parameters give them."""
@@ -522,7 +521,7 @@ class HoldsLearner(FittedModel):
 
     def _going_on(self, X: Any) -> RectifiedGaussianLearner:
         """The learner that more rows are added to; their columns must be those of the rows before."""
-        if self._learner is not None and not isinstance(as_rows(X), Rows):
+        if self._learner is not None and not isinstance(as_rows(X), Samples):
             validate_data(self, X, reset=False, skip_check_array=True)  # in this estimator's name
         return self._own_learner(self._learner)
 

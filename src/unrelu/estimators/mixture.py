@@ -16,10 +16,10 @@ from unrelu.contracts import FloatArray, Samples
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, ScoresByDensity, Table
 from unrelu.estimators.fits import Fit, evidence_of
-from unrelu.estimators.prepare import checked_weights
+from unrelu.estimators.preparation import checked_weights
 from unrelu.fit.robust_rows.clustering import FittedMixture, fit_mixture
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.rows import ArraySamples, Rows, all_values, as_rows
+from unrelu.passes.rows import ArraySamples, all_values, as_rows
 from unrelu.passes.tiles import without_absent
 from unrelu.validation import RandomState, check_count, generator, warn
 
@@ -146,7 +146,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
 
     def _weighted_rows(self, X: Table, sample_weight: ArrayLike | None) -> Samples:
         """The rows to be learned from; of arrays, those of weight 0, which may hold anything, are shown as missing."""
-        if sample_weight is None or isinstance(as_rows(X), Rows) or hasattr(X, "__dask_graph__"):
+        if sample_weight is None or isinstance(as_rows(X), Samples) or hasattr(X, "__dask_graph__"):
             return self._table(X, sample_weight, reset=True)
         rows = self._whole(X, reset=True)
         weights = checked_weights(sample_weight, rows.n_rows or 0)

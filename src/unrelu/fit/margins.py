@@ -22,10 +22,10 @@ from scipy.special import boxcox, log_ndtr, ndtr, ndtri
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError
 from unrelu.fit.columns import maximize_censored, refuse_tiny
-from unrelu.limits import Limits
 from unrelu.passes.columns import ColumnMargin, Margins
 from unrelu.passes.tiles import seen_above
 from unrelu.shapes import Free, Log, Normal, Power, Seen, Shape, Shapes, refuse_outside
+from unrelu.tables.prepared import Columns
 from unrelu.validation import column_label
 
 _FEWEST = 20  # values above the floor, for a power
@@ -55,7 +55,7 @@ _MOST_LAW_ROUNDS, _SETTLED_LAW = 400, 1e-9  # of the empirical law of cells with
 
 
 def chosen_kinds(
-    requests: Sequence[str | Shape], margins: Margins, limits: Limits, tested: bool = True, bent: bool = False
+    requests: Sequence[str | Shape], margins: Margins, limits: Columns, tested: bool = True, bent: bool = False
 ) -> list[str | Shape]:
     """The requests with a word for every "auto": log for positive columns and normal for others, unless the column
     clearly rejects it. Without being ``tested`` no column rejects anything. ``bent``: a power, of which log is one,
@@ -79,7 +79,7 @@ def chosen_kinds(
 def fit_shapes(
     requests: Sequence[str | Shape],
     margins: Margins,
-    limits: Limits,
+    limits: Columns,
     names: Sequence[str] | None,
     extreme: float = 0.0,
     standard: bool = False,
@@ -104,7 +104,7 @@ def fit_shapes(
     return tuple(found)
 
 
-def unreached_floors(margins: Margins, limits: Limits) -> BoolArray:
+def unreached_floors(margins: Margins, limits: Columns) -> BoolArray:
     """Columns whose values are all above 0, and their floor is not: no value ever reaches it."""
     known = zip(margins.columns, margins.at_most, margins.at_least, strict=True)
     smallest = np.array([min(margin.ends[0] for margin in column) for column in known])
@@ -434,7 +434,7 @@ class Column:
             self.limits[0] = np.array([self.floor]), np.array([weight])
 
     @classmethod
-    def of(cls, margins: Margins, j: int, limits: Limits) -> Column:
+    def of(cls, margins: Margins, j: int, limits: Columns) -> Column:
         floor, ceiling = float(limits.floor[j]), float(limits.ceiling[j])
         margin, like = margins.columns[j], np.empty(0, dtype=margins.stored_as)
         low, high = margin.runs

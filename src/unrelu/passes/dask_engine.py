@@ -31,11 +31,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from unrelu._version import __version__
-from unrelu.contracts import Block, Engine, Question, R, Samples, Step, Watch, unwatched
+from unrelu.contracts import Block, Engine, Part, Question, R, Samples, Step, Watch, unwatched
 from unrelu.errors import ClusterError, InvalidDataError, MissingDependencyError
 from unrelu.passes.engine import LocalEngine, in_this_thread, one_blas_thread
 from unrelu.passes.pair_moments import Columns, GroupedMomentsQuestion, PairMomentsQuestion
-from unrelu.passes.rows import Part, PartRows, SomeColumns
+from unrelu.passes.rows import PartRows, SomeColumns
 from unrelu.validation import listed
 
 _CONNECT_SECONDS, _NO_WORKER_SECONDS, _ANSWER_SECONDS = 5.0, 60.0, 30.0  # the last: that a busy scheduler may take

@@ -1,28 +1,19 @@
-"""Rows of a table: what all kinds of them can be asked for, rows of an array or told in another way, parts, blocks.
-
-:class:`Rows` has a plain answer to everything in :class:`unrelu.contracts.Samples`; whatever reads rows derives from it
-and says what differs. Rows of somebody else's class are wrapped once, by :func:`as_rows`.
-"""
+"""Rows of an array, rows told in another way, and blocks; :class:`unrelu.contracts.Samples` is what all rows are."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from types import MappingProxyType
 from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-from unrelu.contracts import Block, CellLimits, Engine, FloatArray, Samples
+from unrelu.contracts import Block, CellLimits, FloatArray, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
 
-Ask = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
-"""``ask(function, items)``: have workers find out what is needed before the rows are cut into parts."""
-_ESSENTIAL = ("n_features", "n_rows", "feature_names", "blocks")
-_OPTIONAL = ("limits", "limits_by_cell", "engine", "place", "in_memory", "read_once", "stored_as")
 Floats = NDArray[np.floating[Any]]
 
 FEWEST_ROWS, MOST_ROWS = 512, 4096
@@ -30,96 +21,12 @@ NARROW_CELLS = 2**22  # of a block of few columns: a block costs some millisecon
 MOST_CELLS = 2**24  # 128 MiB of float64
 
 
-@dataclass(frozen=True, eq=False)
-class Part:
-    """Some neighbouring rows. ``read(*needs)``, which can be pickled, gives their blocks, counted from 0.
-
-    ``needs`` are arrays, or what the engine computes before.
-    """
-
-    read: Callable[..., Iterable[Block]]
-    n_rows: int
-    needs: tuple[Any, ...] = ()
-
-
-class Rows:
-    """Plain answers to everything that samples are asked for; those that differ are attributes of a subclass."""
-
-    n_features: int
-    feature_names: tuple[str, ...] | None = None
-    limits: CellLimits | None = None
-    limits_by_cell: tuple[int, ...] = ()
-    engine: Callable[..., Engine] | None = None
-    place: Any = None
-    in_memory: bool = False
-    read_once: bool = False
-    stored_as: Any = None
-    matrix: Any = None
-    skipped_files: Mapping[str, str] = MappingProxyType({})
-
-    @property
-    def n_rows(self) -> int | None:
-        return None
-
-    @property
-    def notes(self) -> list[str]:
-        return []
-
-    @property
-    def source(self) -> Samples:
-        return self
-
-    @property
-    def turned(self) -> Samples:
-        return self
-
-    def blocks(self) -> Iterator[Block]:
-        raise NotImplementedError
-
-    def blocks_from(self, row: int) -> Iterator[Block]:
-        for block in self.blocks():
-            if block.first_row >= row:
-                yield replace(block, first_row=block.first_row - row)
-
-    def whole(self) -> Iterator[Block]:
-        return self.blocks()
-
-    def over(self, source: Samples) -> Samples:
-        return source
-
-    def parts(self, ask: Ask) -> list[Part] | None:  # noqa: ARG002 - for rows that know how
-        return None
-
-    def provenance(self) -> dict[str, Any] | None:
-        return None
-
-    def ids(self) -> dict[str, list[str]]:
-        return {}
-
-    def row_label(self, row: int) -> str:
-        return f"row {row + 1:,}"
-
-    def log_slopes(self) -> Any:
-        return 0.0
-
-    def total_log_slope(self) -> float:
-        return 0.0
-
-    def weighted(self, weights: Any) -> Samples:  # noqa: ARG002
-        raise InvalidParameterError("sample_weight goes with a table in memory, not with rows read in blocks.")
-
-    def split_column(self, name: str | int) -> tuple[Samples, NDArray[Any]]:
-        raise InvalidParameterError(
-            f"groups={name!r} names a column, which only data frames and files have: give one label per row."
-        )
-
-
-class GivenRows(Rows):
-    """Rows of somebody else's class, which has n_features, n_rows, feature_names, blocks() and perhaps more."""
+class GivenRows(Samples):
+    """Rows of somebody else's class: its own answers where it has them, the plain ones elsewhere."""
 
     def __init__(self, given: Any) -> None:
-        self._given, self.n_features, self.feature_names = given, given.n_features, given.feature_names
-        for name in _OPTIONAL:
+        self._given = given
+        for name in Samples.__annotations__:
             if hasattr(given, name):
                 setattr(self, name, getattr(given, name))
 
@@ -131,21 +38,26 @@ class GivenRows(Rows):
         return cast("Iterator[Block]", self._given.blocks())
 
     def weighted(self, weights: Any) -> Samples:
-        return (
-            GivenRows(self._given.weighted(weights)) if hasattr(self._given, "weighted") else super().weighted(weights)
-        )
+        if not hasattr(self._given, "weighted"):
+            return super().weighted(weights)
+        return GivenRows(self._given.weighted(weights))
 
 
 def as_rows(table: Any) -> Any:
-    """Rows that are read in blocks with all that :class:`Rows` has, whoever made them; any other table as it is."""
-    if isinstance(table, Rows) or not all(hasattr(table, name) for name in _ESSENTIAL):
+    """Rows that are read in blocks with all that :class:`Samples` has, whoever made them; any other table as it is."""
+    essential = ("n_features", "n_rows", "feature_names", "blocks")
+    if isinstance(table, Samples) or not all(hasattr(table, name) for name in essential):
         return table
     return GivenRows(table)
 
 
-class RowsOf(Rows):
-    """The rows of other samples, told in another way."""
+class RowsOf(Samples):
+    """The rows of other samples, told in another way: a subclass says how a block is told.
 
+    ``_beside``: of how many rows something stands beside them, if anything does.
+    """
+
+    _beside: int | None = None
     _counted = False
 
     def __init__(self, samples: Samples) -> None:
@@ -160,28 +72,41 @@ class RowsOf(Rows):
 
     @property
     def source(self) -> Samples:
-        """The rows as they are where they live."""
         return self._samples.source
-
-    def total_log_slope(self) -> float:
-        """That of the rows where they have shapes."""
-        return self._samples.total_log_slope()
 
     def over(self, source: Samples) -> Self:
         """Other rows with the same columns, or some of these, told in the same way."""
         other = copy(self)
         other._samples = self._samples.over(source)
-        other._count(source.n_rows)
+        other._check(source.n_rows)
         return other
 
-    def _count(self, n_rows: int | None) -> None:
-        """Check what stands beside the rows as soon as their number is known."""
-        if n_rows is not None:
-            self._check(n_rows)
+    def blocks(self) -> Iterator[Block]:
+        last = 0
+        for block in self._blocks():
+            last = block.first_row + block.n_rows
+            if self._beside is not None and last > self._beside:
+                break
+            yield self._told(block)
+        if not self._counted:
+            self._check(last)
+
+    def _blocks(self) -> Iterator[Block]:
+        return self._samples.blocks()
+
+    def _told(self, block: Block) -> Block:
+        raise NotImplementedError
+
+    def _check(self, n_rows: int | None) -> None:
+        """Raise where what stands beside the rows is of another number of them, as soon as that is known."""
+        if n_rows is not None and self._beside is not None:
+            if n_rows != self._beside:
+                more = "at least " if self.n_rows is None and n_rows > self._beside else ""
+                raise self._other_number(more, n_rows)
             self._counted = True
 
-    def _check(self, n_rows: int) -> None:
-        """Raise where what stands beside the rows is of another number of them."""
+    def _other_number(self, more: str, n_rows: int) -> Exception:
+        raise NotImplementedError
 
 
 class SomeColumns(RowsOf):
@@ -194,13 +119,12 @@ class SomeColumns(RowsOf):
         self.feature_names = None if names is None else tuple(names[j] for j in columns)
         self.limits_by_cell = tuple(place for place, j in enumerate(columns) if j in own)
 
-    def blocks(self) -> Iterator[Block]:
-        for block in self._samples.blocks():
-            beyond = None if block.beyond is None else np.take(block.beyond, self._columns, axis=1)
-            yield replace(block, values=np.take(block.values, self._columns, axis=1), beyond=beyond)
+    def _told(self, block: Block) -> Block:
+        beyond = None if block.beyond is None else np.take(block.beyond, self._columns, axis=1)
+        return replace(block, values=np.take(block.values, self._columns, axis=1), beyond=beyond)
 
 
-class PartRows(Rows):
+class PartRows(Samples):
     """Blocks as rows of the table that they are part of, from ``first_row`` on; ``n_rows`` is the table's."""
 
     def __init__(self, of: Samples, n_rows: int | None, first_row: int = 0, held: Iterable[Block] = ()) -> None:
@@ -216,7 +140,7 @@ class PartRows(Rows):
             yield replace(block, first_row=self._first_row + block.first_row)
 
 
-class ArraySamples(Rows):
+class ArraySamples(Samples):
     """The rows of a two-dimensional array of numbers, block by block, without copying the array.
 
     Blocks of a float32 or float64 array are views, in C or Fortran order, also of a read-only
@@ -262,12 +186,7 @@ class ArraySamples(Rows):
             raise InvalidDataError(f"Expected numbers, got an array of {table.dtype}.")
         self.n_features = int(table.shape[1])
         self._weights = None if weights is None else one_per_row(weights, self.n_rows)
-        if feature_names is not None:
-            self.feature_names = tuple(str(name) for name in feature_names)
-            if len(feature_names) != self.n_features:
-                raise InvalidParameterError(
-                    f"{len(feature_names)} feature names for {self.n_features} columns: give one name per column."
-                )
+        self.feature_names = one_per_column(feature_names, self.n_features)
         self._block_rows = checked_block_rows(block_rows) or rows_per_block(self.n_rows, self.n_features)
 
     @property
@@ -289,6 +208,13 @@ def checked_block_rows(block_rows: int | None) -> int | None:
     if block_rows is not None and block_rows < 1:
         raise InvalidParameterError(f"block_rows is {block_rows}: a block needs at least 1 row.")
     return block_rows
+
+
+def one_per_column(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...] | None:
+    """Names as texts, if there is one for every column."""
+    if names is not None and len(names) != n_columns:
+        raise InvalidParameterError(f"{len(names)} feature names for {n_columns} columns: give one name per column.")
+    return None if names is None else tuple(map(str, names))
 
 
 def one_per_row(weights: ArrayLike, n_rows: int) -> FloatArray:

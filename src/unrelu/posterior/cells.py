@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from unrelu.contracts import BoolArray, FloatArray, Marks
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import is_by_cell
-from unrelu.passes.columns import floors_of_data
 from unrelu.passes.tiles import row_keys, smallest
-from unrelu.tables.limited import cell_limits, cell_limits_of_data, marks_at_limits, warn_of_digits
+from unrelu.tables.limited import cell_limits, limits_of_data, marks_at_limits
 from unrelu.validation import check_choice, column_label, listed, row_label, suggestion
 
 Values = NDArray[np.floating[Any]]
@@ -43,13 +42,10 @@ class Cells:
         low, high = cell_limits(*given, x.shape, names)
         own = low, high
         if is_by_cell(*given):
-            own = low, high = cell_limits_of_data(x, low, high, names)
+            own = low, high = limits_of_data(x, low, high, names)
         elif len(x):  # limits of columns are those of the rows where they are the same but for rounding: logs by hand
-            floors, typed_floors = floors_of_data(x, low[0], fewest=1)
-            ceilings, typed_ceilings = floors_of_data(-x, -high[0], fewest=1)
-            warn_of_digits("floor", low[0], floors, typed_floors, names)
-            warn_of_digits("ceiling", high[0], -ceilings, typed_ceilings, names)
-            own = np.broadcast_to(floors, x.shape), np.broadcast_to(-ceilings, x.shape)
+            floors, ceilings = limits_of_data(x, low[0], high[0], names, fewest=1)
+            own = np.broadcast_to(floors, x.shape), np.broadcast_to(ceilings, x.shape)
         beyond = marks_at_limits(x, *own, names)
         held = np.where(beyond < 0, low, high)
         return cls.marked(model, np.where(beyond == 0, x, held).astype(np.float64), beyond)

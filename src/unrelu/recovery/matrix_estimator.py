@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.estimators import FloorEstimator, Table, read
+from unrelu.estimators import FloorEstimator, Table, prepare
 from unrelu.passes import as_stored
 from unrelu.recovery.matrix.descent import MatrixMethod, matrix_method
 from unrelu.recovery.matrix.factors import GAUGES, Cells, check_stored
@@ -199,7 +199,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
             table = validate_data(self, X, reset=reset, ensure_min_samples=smallest, **options)
             return self._sparse_cells(table, reset)
         if isinstance(X, SparseSamples):
-            read(X, self, None if reset else self._columns)
+            prepare(X, self, None if reset else self._columns)
             return self._sparse_cells(check_array(X.matrix, ensure_min_samples=smallest, **options), reset)
         values = self._floats(X, reset=reset, smallest=smallest, standard=True)  # else results depend on units
         assumptions = self._assumptions()

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray, Step, Watch, unwatched
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.estimators import Columns, FloorEstimator, Table, check_cell_limits, learn_columns, read, screened_floats
+from unrelu.estimators import Columns, FloorEstimator, Table, learn_columns, prepare, screened_floats
 from unrelu.limits import refuse_none
 from unrelu.methods import Method, method_named
 from unrelu.passes import all_values
@@ -388,8 +388,7 @@ def peel(
         )
     plan, law_by = [checked_width("Every width", width) for width in widths], method_named(hidden_method)
     limits = checked_limits(n_inputs, max_seconds)
-    rows = read(X, smallest=2, whole=unwatched)
-    check_cell_limits(rows, False, floor_tolerance, InvalidDataError)
+    rows = prepare(X, tolerance=floor_tolerance, smallest=2, whole=unwatched)
     columns = learn_columns(rows, floor, None, floor_tolerance, unwatched, who="peel")
     refuse_none(columns.floor, columns.names)
     values, seed = screened_floats(rows, columns), seed_from(random_state)

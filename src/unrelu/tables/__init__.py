@@ -1,6 +1,6 @@
 """Where the rows live: tables in memory and on disk, read block by block, and written.
 
-Everything here obeys :class:`unrelu.contracts.Samples`: rows that can be read again and again, in a fixed order, as
+All rows here derive from :class:`unrelu.contracts.Samples`: they can be read again and again, in a fixed order, as
 blocks of consecutive rows. What asks questions of the blocks never learns whether they came from an array, a memory
 map, or a folder of files larger than memory.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any
@@ -44,12 +44,20 @@ def read_texts(column: Any, decimal: str) -> tuple[NDArray[Any], Seen]:
     return values, seen
 
 
-def as_rows(
+def seen_in(columns: Iterable[tuple[int, Any]], decimal: str) -> dict[int, Seen]:
+    """What pieces of Arrow's columns say that is no plain number, by column. Raises UnreadableCell."""
+    seen: dict[int, Seen] = {}
+    for position, column in columns:
+        seen[position] = seen.get(position, Seen()).merge(read_texts(column, decimal)[1])
+    return seen
+
+
+def number_rows(
     wanted: Sequence[int], columns: Sequence[Any], texts: Collection[int], decimal: str, dtype: Any = np.float64
 ) -> NDArray[Any]:
     """Arrow's columns as rows of numbers, NaN for null; those among ``texts`` are read as text."""
     numbers = [
-        read_texts(column, decimal)[0] if position in texts else _as_numbers(column)
+        read_texts(column, decimal)[0] if position in texts else _numbers(column)
         for position, column in zip(wanted, columns, strict=True)
     ]
     marked = [column.dtype for column in numbers if np.iscomplexobj(column)]
@@ -68,7 +76,7 @@ def as_rows(
     return table
 
 
-def _as_numbers(column: Any) -> NDArray[Any]:
+def _numbers(column: Any) -> NDArray[Any]:
     number = column if types.is_floating(column.type) else column.cast(pa.float64(), safe=False)
     return np.asarray(number.to_numpy(zero_copy_only=False))
 
@@ -105,40 +113,30 @@ class _StoredColumns(TableFile):
         raise NotImplementedError
 
     def _columns(self, wanted: Sequence[int], rows: int = _ROWS) -> Iterator[list[Any]]:
-        """The wanted columns in their order, so many rows at a time however they are stored."""
+        """The wanted columns in their order, so many rows at a time at most."""
         names = [self.column_names[position] for position in wanted]
-        held: list[Any] = []
         with damage_reported(self.name, self.kind):
             for batch in self._batches(wanted, rows):
-                left = batch.select(names)
-                while (missing := rows - sum(map(len, held))) <= len(left):
-                    yield _joined([*held, left.slice(0, missing)])
-                    held, left = [], left.slice(missing)
-                held += [left] if len(left) else []
-            if held:
-                yield _joined(held)
+                columns = batch.select(names).columns
+                for first in range(0, len(batch), rows):
+                    yield [column.slice(first, rows) for column in columns]
 
     def check(self, wanted: Sequence[int], thorough: bool = False) -> np.dtype[Any]:  # noqa: ARG002 - it always is
         others = {position: _other_kind(self._types[position]) for position in wanted}
         held = {position: (kind, "") for position, kind in others.items() if kind not in (None, "text")}
         texts = [position for position, kind in others.items() if kind == "text"]
-        seen = {position: Seen() for position in texts if position not in self.seen}
-        unreadable = False
+        new = [position for position in texts if position not in self.seen]
+        faults = Faults(self.column_names, self._decimal)
         try:
-            for position in seen:
-                for (column,) in self._columns([position]):
-                    seen[position] = seen[position].merge(read_texts(column, self._decimal)[1])
+            seen = seen_in(((at, column) for at in new for (column,) in self._columns([at])), self._decimal)
+            self.seen |= {position: seen.get(position, Seen()) for position in new}
         except UnreadableCell:
-            unreadable = True
-        if held or unreadable:
-            faults = Faults(self.column_names, self._decimal)
-            for position in texts if unreadable else ():
-                for row, cell in enumerate(
-                    chain.from_iterable(_cells(column) for (column,) in self._columns([position])), start=1
-                ):
+            for position in texts:
+                cells = chain.from_iterable(_cells(column) for (column,) in self._columns([position]))
+                for row, cell in enumerate(cells, start=1):
                     faults.look(row_and_line(row, None), position, cell)
+        if held or faults:
             raise InputFileError(f"{self.name}: {faults.told(held, self.n_columns)}")
-        self.seen |= seen
         single = all(types.is_float32(self._types[at]) or types.is_float16(self._types[at]) for at in wanted)
         return np.dtype(np.float32 if single else np.float64)
 
@@ -146,7 +144,7 @@ class _StoredColumns(TableFile):
         dtype, n = self.check(wanted), len(wanted)
         with damage_reported(self.name, self.kind):
             for columns in self._columns([*wanted, *texts], rows):
-                numbers = as_rows(wanted, columns[:n], self.seen, self._decimal, dtype)
+                numbers = number_rows(wanted, columns[:n], self.seen, self._decimal, dtype)
                 yield numbers, [_cells(column) for column in columns[n:]]
 
     def shares(self) -> list[TableFile]:
@@ -237,13 +235,6 @@ def _other_kind(kind: Any) -> str | None:
     if "string" in str(kind):  # also large strings, string views and dictionaries of strings
         return "text"
     return "dates or times" if types.is_temporal(kind) else f"values of type {kind}"
-
-
-def _joined(batches: Sequence[Any]) -> list[Any]:
-    """The columns of batches, one after the other."""
-    if len(batches) == 1:
-        return list(batches[0].columns)
-    return [pa.concat_arrays(parts) for parts in zip(*(batch.columns for batch in batches), strict=True)]
 
 
 def _cells(column: Any) -> list[str]:

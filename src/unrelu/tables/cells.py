@@ -1,7 +1,8 @@
 """Cells of text: what one says, columns of them as numbers, and what becomes of the limits that they state.
 
-A cell "<0.25" passes few hands: :func:`read_cell` says what it is, :func:`read_distinct` (of a file by way of
-``arrow_files.read_texts``) makes its column numbers, and :func:`at_limits` puts it where :func:`stated_limits` says.
+A cell "<0.25" passes four hands: its file makes the column numbers with marks (:func:`read_distinct`, by what
+:func:`read_cell` says), ``FileSamples`` puts the cell where :func:`stated_limits` says (:func:`at_limits`),
+``PreparedRows`` shows it as learners want it, and the question sums it.
 """
 
 from __future__ import annotations
@@ -100,6 +101,14 @@ def _number(text: str, decimal: str) -> Cell | None:
     if grouped is None:
         return None
     return Cell("grouped", float(text.replace(grouped[1], "").replace(decimal, ".")))
+
+
+def plain_float(text: str | float) -> float | None:
+    """The number that Python reads; None where it reads none."""
+    try:
+        return float(text)
+    except ValueError:
+        return None
 
 
 def decimal_vote(text: str) -> str | None:

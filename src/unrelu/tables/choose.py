@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
-from unrelu.tables.cells import PLAIN_MISSING, ColumnKey, Reading, at_limits, column_phrase
+from unrelu.tables.cells import PLAIN_MISSING, ColumnKey, Reading, at_limits, column_phrase, plain_float
 from unrelu.tables.table_file import Piece, TableFile, without
 from unrelu.validation import suggestion
 
@@ -211,15 +211,10 @@ def cells_known(cells: Sequence[str] | NDArray[Any], as_text: bool) -> Cells:
     if as_text:
         texts = [str(cell).strip() for cell in cells]
         return np.array(texts, dtype=object), np.array([text not in PLAIN_MISSING for text in texts], dtype=bool)
-    numbers = np.array([_number_or_nan(cell) for cell in cells] if isinstance(cells, list) else cells)
+    if isinstance(cells, list):
+        cells = np.array([plain_float(cell) for cell in cells], dtype=np.float64)  # None is NaN
+    numbers = np.asarray(cells)
     return numbers, ~np.isnan(numbers)
-
-
-def _number_or_nan(cell: str | float) -> float:
-    try:
-        return float(cell)
-    except ValueError:
-        return np.nan
 
 
 # --- tables with fewer rows or more columns than their file -----------------------------------------------
@@ -321,14 +316,14 @@ class ChosenTable(TableFile):
     def _number(self, position: int) -> float:
         """A key as a number."""
         text = self._keys[position - self._own]
-        try:
-            return float(text) if text else np.nan
-        except ValueError as error:
+        number = plain_float(text) if text else np.nan
+        if number is None:
             name = (self.column_names or ())[position]
             raise InputFileError(
                 f"{self.name}: column {name!r}, of the folders' names, holds the text {text!r}, not numbers. Keep it as"
                 f" text with id={name!r}."
-            ) from error
+            )
+        return number
 
     def _all_rows(
         self, wanted: Sequence[int], rows: int, texts: Sequence[int]

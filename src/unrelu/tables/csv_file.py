@@ -26,8 +26,8 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from unrelu.errors import InputFileError, MissingDependencyError
-from unrelu.tables.arrow_files import as_rows, read_texts
-from unrelu.tables.cells import PLAIN_MISSING, Reading, Seen, UnreadableCell, column_phrase, decimal_vote, read_cell
+from unrelu.tables.arrow_files import number_rows, seen_in
+from unrelu.tables.cells import PLAIN_MISSING, Reading, UnreadableCell, column_phrase, decimal_vote, read_cell
 from unrelu.tables.table_file import Faults, Piece, TableFile, damage_reported, first_line, row_and_line, without
 from unrelu.validation import counted, listed, suggestion, warn
 
@@ -168,12 +168,10 @@ class CsvFile(TableFile):
 
     def _look_through(self, wanted: Sequence[int]) -> None:
         """Read all cells as text, and keep what was seen."""
-        seen = {position: Seen() for position in wanted}
         with self._faults_reported():
             try:
-                for columns in self._batches(wanted, wanted):
-                    for position, column in zip(wanted, columns, strict=True):
-                        seen[position] = seen[position].merge(read_texts(column, self._decimal)[1])
+                batches = self._batches(wanted, wanted)
+                seen = seen_in((each for batch in batches for each in zip(wanted, batch, strict=True)), self._decimal)
             except (pa.ArrowInvalid, UnreadableCell) as error:
                 fault = self._fault(wanted) or f"cannot be read as csv ({first_line(error)})."
                 raise InputFileError(f"{self.name}: {fault}") from error
@@ -188,7 +186,7 @@ class CsvFile(TableFile):
             with self._faults_reported(), suppress(*(() if again else (pa.ArrowInvalid, UnreadableCell))):
                 for batch in self._batches(positions, as_text):
                     columns = dict(zip(positions, batch, strict=True))
-                    numbers = as_rows(wanted, [columns[at] for at in wanted], as_text, self._decimal)
+                    numbers = number_rows(wanted, [columns[at] for at in wanted], as_text, self._decimal)
                     cells = [[_decoded(cell) for cell in columns[at].cast(pa.binary()).to_pylist()] for at in texts]
                     new, read = slice(max(done - read, 0), None), read + len(batch[0])
                     if read > done:

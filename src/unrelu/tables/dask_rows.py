@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from unrelu.contracts import Block
+from unrelu.contracts import Ask, Block, Part, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.rows import MOST_CELLS, Ask, Part, Rows, as_floats, float_type, holds_numbers, one_per_row, runs
+from unrelu.passes.rows import MOST_CELLS, as_floats, float_type, holds_numbers, one_per_row, runs
 from unrelu.validation import listed
 
 _AT_A_TIME = 2  # chunks that are computed before the first of them is used
 _BLOCK_CELLS = MOST_CELLS // 4
 
 
-class DaskSamples(Rows):
+class DaskSamples(Samples):
     """The rows of a Dask array or data frame of numbers.
 
     Through a cluster where a Dask client is active, else chunk by chunk in this process. Every pass computes

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from unrelu.contracts import Block, Engine, FloatArray, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.device import DeviceEngine, Place, brought_home, place_of, without_gradients
-from unrelu.passes.rows import LazyBlock, Rows, as_floats, one_per_row, rows_per_block, runs
+from unrelu.passes.rows import LazyBlock, as_floats, one_per_row, rows_per_block, runs
 from unrelu.validation import check_choice, suggestion
 
 _FEATURES_LAST = ("Linear", "LayerNorm", "Embedding", "Bilinear")  # modules whose outputs end with their units
@@ -47,7 +47,7 @@ class DeviceBlock(LazyBlock):
         return np.concatenate([each.values for each in brought])
 
 
-class DeviceSamples(Rows):
+class DeviceSamples(Samples):
     """The rows of a two-dimensional array on a device."""
 
     in_memory = True
@@ -88,7 +88,7 @@ class DeviceSamples(Rows):
             yield DeviceBlock(array=self._array[rows, ...], place=self.place, first_row=rows.start, weights=weights)
 
 
-class LayerSamples(Rows):
+class LayerSamples(Samples):
     """The outputs of ``layer`` of ``model`` for the batches of ``loader``, a row for each input, or each position.
 
     See :func:`unrelu.activations` for the parameters. ``read_once``: the loader gives its batches only once.

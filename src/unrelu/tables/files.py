@@ -16,9 +16,9 @@ import numpy as np
 import scipy.sparse
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block
+from unrelu.contracts import Ask, Block, Part, Samples
 from unrelu.errors import InputFileError, InvalidParameterError
-from unrelu.passes.rows import Ask, Part, Rows, checked_block_rows, regroup, rows_per_block
+from unrelu.passes.rows import checked_block_rows, regroup, rows_per_block
 from unrelu.tables.cells import ColumnKey, Reading, Seen, at_limits, stated_limits, told, warn_of_nondetects
 from unrelu.tables.choose import chosen_tables, match_columns, no_row
 from unrelu.tables.numpy_files import NpyTable, NpzTable, SparseSamples, are_sparse, sparse_matrix
@@ -27,7 +27,7 @@ from unrelu.tables.write import names_or_numbers
 from unrelu.validation import counted, listed, warn
 
 
-class FileSamples(Rows):
+class FileSamples(Samples):
     """Rows of one or several files with the same columns, one file after the other.
 
     ``limits`` are those that cells state, "<0.25" or ">100"; None where none does. ``engine``: who reads the rows, if
@@ -37,20 +37,17 @@ class FileSamples(Rows):
     def __init__(self, tables: Sequence[TableFile], reading: Reading, block_rows: int | None = None) -> None:
         self._tables, self._reading, self._asked_rows = tuple(tables), reading, block_rows
         self._wanted, self._ids = match_columns(tables, reading)
-        thorough = reading.limits is not None or reading.floors_nondetects
-        self._dtype = np.result_type(*self._checked(thorough))
         names, self.n_features = tables[0].column_names, len(self._wanted[0])
         self.feature_names = None if names is None else tuple(names[position] for position in self._wanted[0])
-        self.limits, self._own_limits = stated_limits(self.seen(), self.feature_names, reading)
-        if self._own_limits and not thorough:  # there may be more limits far down in a packed file
-            self._checked(thorough=True)
+        asked = reading.limits is not None or reading.floors_nondetects
+        for thorough in (asked, True):
+            types = [table.check(at, thorough) for table, at in zip(tables, self._wanted, strict=True)]
             self.limits, self._own_limits = stated_limits(self.seen(), self.feature_names, reading)
+            if asked or not self._own_limits:  # else there may be more limits far down in a packed file
+                break
+        self._dtype = np.result_type(*types)
         self.limits_by_cell = tuple(self._own_limits)  # whose cells ``Block.beyond`` marks
         self._block_rows = checked_block_rows(block_rows) or rows_per_block(self.n_rows, self.n_features)
-
-    def _checked(self, thorough: bool) -> list[np.dtype[Any]]:
-        each = zip(self._tables, self._wanted, strict=True)
-        return [table.check(wanted, thorough) for table, wanted in each]
 
     @property
     def n_rows(self) -> int | None:

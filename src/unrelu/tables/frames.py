@@ -15,6 +15,7 @@ from unrelu.tables.cells import (
     Seen,
     UnreadableCell,
     at_limits,
+    plain_float,
     read_distinct,
     stated_limits,
     warn_of_nondetects,
@@ -127,6 +128,27 @@ def frame_fault(frame: Any, decimal: str = ".") -> str | None:
         return f"X.drop({inside})" if type(frame).__module__.startswith("polars") else f"X.drop(columns={inside})"
 
     said = faults.told(held, len(labels), dropped)
+    return said and said[0].upper() + said[1:]
+
+
+def table_fault(table: Any) -> str | None:
+    """Which columns of a frame or an array hold text, and which other cell is not a number, if one is not."""
+    if hasattr(table, "columns"):
+        return frame_fault(table)
+    try:
+        cells = np.asarray(table, dtype=object)
+    except (TypeError, ValueError):
+        return None
+    if cells.ndim != 2:
+        return None
+    faults = Faults(None, emptied=MARKED_MISSING)
+    for i, row in enumerate(cells):
+        for j, cell in enumerate(row):
+            if not isinstance(cell, str) or plain_float(cell) is not None:
+                faults.add_numbers(j, int(cell is not None))
+            else:
+                faults.add_bad(row_label(i), j, cell)
+    said = faults.told({}, cells.shape[1], lambda them: f"np.delete(X, {them}, axis=1).astype(float)")
     return said and said[0].upper() + said[1:]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from unrelu.contracts import Block, BoolArray, RowLabels, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.rows import Rows, RowsOf
+from unrelu.passes.rows import RowsOf
 from unrelu.tables.cells import PLAIN_MISSING
 from unrelu.validation import counted, row_label, suggestion
 
@@ -31,30 +31,25 @@ class LabelledRows(RowsOf):
     ) -> None:
         super().__init__(samples)
         self._labels, self._kept, self._long = labels, kept, long
-        self._count(samples.n_rows)
+        self._beside = None if labels is None else len(labels.index)
+        self._check(samples.n_rows)
 
-    def blocks(self) -> Iterator[Block]:
-        last = 0
-        for block in self._longer() if self._long else self._samples.blocks():
-            last = block.first_row + len(block.values)
-            if self._labels is not None:
-                index = self._labels.index[block.first_row : last]
-                if len(index) < len(block.values):
-                    break
-                block = replace(block, groups=RowLabels(index, self._labels.labels))
-            if self._kept is None:
-                yield block
-                continue
-            kept = self._kept[block.first_row : last]
-            if kept.ndim == 2:
-                yield replace(block, values=np.where(kept, block.values, block.values.dtype.type(np.nan)))
-            else:
-                weights = np.ones(len(kept)) if block.weights is None else block.weights
-                yield replace(block, weights=np.where(kept, weights, 0.0))
-        if not self._counted:
-            self._check(last)
+    def _told(self, block: Block) -> Block:
+        rows = slice(block.first_row, block.first_row + block.n_rows)
+        if self._labels is not None:
+            block = replace(block, groups=RowLabels(self._labels.index[rows], self._labels.labels))
+        if self._kept is None:
+            return block
+        kept = self._kept[rows]
+        if kept.ndim == 2:
+            return replace(block, values=np.where(kept, block.values, block.values.dtype.type(np.nan)))
+        weights = np.ones(len(kept)) if block.weights is None else block.weights
+        return replace(block, weights=np.where(kept, weights, 0.0))
 
-    def _longer(self) -> Iterator[Block]:
+    def _blocks(self) -> Iterator[Block]:
+        if not self._long:
+            yield from self._samples.blocks()
+            return
         held: list[Block] = []
         for block in self._samples.blocks():
             if block.groups is not None:  # they come with labels: as they are
@@ -68,10 +63,9 @@ class LabelledRows(RowsOf):
         if held:
             yield _joined(held)
 
-    def _check(self, n_rows: int) -> None:
-        if self._labels is not None and n_rows != (given := len(self._labels.index)):
-            rows = f"at least {n_rows:,} rows" if self.n_rows is None and n_rows > given else counted(n_rows, "row")
-            raise InvalidParameterError(f"groups has {counted(given, 'label')}, the table {rows}: give one per row.")
+    def _other_number(self, more: str, n_rows: int) -> Exception:
+        labels, rows = counted(self._beside or 0, "label"), counted(n_rows, "row")
+        return InvalidParameterError(f"groups has {labels}, the table {more}{rows}: give one per row.")
 
 
 def _joined(blocks: list[Block]) -> Block:
@@ -92,7 +86,7 @@ def split_groups(table: Any, groups: Any) -> tuple[Any, RowLabels]:
     if not isinstance(groups, str):
         return table, row_labels(groups)
     if not hasattr(table, "columns"):
-        rows = table if isinstance(table, Rows) else Rows()  # which say that they have no such column
+        rows = table if isinstance(table, Samples) else Samples()  # which say that they have no such column
         rest, cells = rows.split_column(groups)
         return rest, row_labels(cells, groups)
     if groups not in list(table.columns):

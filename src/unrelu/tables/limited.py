@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unrelu.contracts import Block, BoolArray, CellLimits, FloatArray, Marks, Samples
+from unrelu.contracts import Block, CellLimits, FloatArray, Marks, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import is_by_cell, levels
-from unrelu.passes.columns import cell_floors_of_data
+from unrelu.passes.columns import cell_floors_of_data, floors_of_data
 from unrelu.passes.rows import RowsOf
 from unrelu.passes.tiles import least_allowed, seen_above, without_absent
 from unrelu.validation import column_label, listed, row_label, suggestion, warn
@@ -35,8 +35,8 @@ class LimitedSamples(RowsOf):
                 "Cells of the table state limits themselves, such as '<0.25', and floor= or ceiling= gives one per"
                 " cell as well: leave these out, or read the stated ones as missing with limits='missing'."
             )
-        self._floor, self._ceiling = floor, ceiling
-        self._count(samples.n_rows)
+        self._floor, self._ceiling, self._beside = floor, ceiling, len(floor)
+        self._check(samples.n_rows)
         has_floor, has_ceiling = np.isfinite(floor), np.isfinite(ceiling)
         crossed = has_floor & has_ceiling & (floor >= ceiling)
         if crossed.any():
@@ -60,28 +60,18 @@ class LimitedSamples(RowsOf):
         """The same rows with a weight each."""
         return LimitedSamples(self._samples.weighted(weights), self._floor, self._ceiling)
 
-    def blocks(self) -> Iterator[Block]:
-        last = 0
-        for block in self._samples.blocks():
-            last = block.first_row + len(block.values)
-            if last > len(self._floor):
-                break
-            rows = slice(block.first_row, last)
-            values = without_absent(block.values, block.weights)
-            beyond = marks_at_limits(
-                values, self._floor[rows], self._ceiling[rows], self.feature_names, block.first_row
-            )
-            if beyond.any():
-                held = np.where(beyond < 0, self._floor[rows], self._ceiling[rows])
-                values = np.where(beyond == 0, values, held.astype(values.dtype))
-            yield replace(block, values=values, beyond=beyond)
-        if not self._counted:
-            self._check(last)
+    def _told(self, block: Block) -> Block:
+        rows = slice(block.first_row, block.first_row + block.n_rows)
+        floor, ceiling = self._floor[rows], self._ceiling[rows]
+        values = without_absent(block.values, block.weights)
+        beyond = marks_at_limits(values, floor, ceiling, self.feature_names, block.first_row)
+        if beyond.any():
+            held = np.where(beyond < 0, floor, ceiling)
+            values = np.where(beyond == 0, values, held.astype(values.dtype))
+        return replace(block, values=values, beyond=beyond)
 
-    def _check(self, n_rows: int) -> None:
-        if n_rows != len(self._floor):
-            more = "at least " if self.n_rows is None and n_rows > len(self._floor) else ""
-            raise InvalidParameterError(_other_shape(f"{more}{n_rows:,}", self.n_features, self._floor.shape))
+    def _other_number(self, more: str, n_rows: int) -> Exception:
+        return InvalidParameterError(_other_shape(f"{more}{n_rows:,}", self.n_features, self._floor.shape))
 
 
 def cell_limits(
@@ -165,45 +155,41 @@ def marks_at_limits(
     return marks
 
 
-def warn_of_digits(
-    what: str, given: FloatArray, taken: FloatArray, typed: BoolArray, names: Sequence[str] | None
-) -> None:
-    """Say which limits of the data took the place of those that were given with other digits."""
-    columns = np.flatnonzero(typed)
-    if len(columns):
-        each = [f"{column_label(int(j), names)}: {taken[j]:.12g} for {given[j]:.12g}" for j in columns]
-        extreme, word = ("smallest", "min") if what == "floor" else ("largest", "max")
-        warn(
-            f"The {extreme} value of a column, which repeats, was taken for its {what}, as it is the same but for"
-            f" rounding. In {listed(each, most=6)}. Say {what}={word!r} if that is right; if not, correct"
-            " the values there.",
-            "rounded-limit",
-        )
-
-
-def cell_limits_of_data(
+def limits_of_data(
     values: NDArray[np.floating[Any]],
     floor: FloatArray,
     ceiling: FloatArray,
     names: Sequence[str] | None = None,
+    *,
+    fewest: int = 2,
     tell: bool = True,
 ) -> tuple[FloatArray, FloatArray]:
-    """Limits by cell, in place of those that are the table's own but for rounding the table's, and say so.
+    """Limits of columns, or of cells; in place of those that are the table's own but for rounding the table's.
 
-    ``values``: of the first rows.
+    ``values``: of the first rows. The extreme value of a column is its limit if it occurs ``fewest`` times. ``tell``: a
+    warning says which limits were given with other digits.
     """
-    low, typed_low = cell_floors_of_data(values, floor)
-    high, typed_high = cell_floors_of_data(-values, -ceiling)
-    for what, extreme, typed, sign in (("floor", "smallest", typed_low, 1.0), ("ceiling", "largest", typed_high, -1.0)):
-        each = [f"{column_label(j, names)}: {sign * taken:.12g} for {sign * given:.12g}" for j, given, taken in typed]
-        if each and tell:
+    found = []
+    for what, given, sign in (("floor", floor, 1.0), ("ceiling", ceiling, -1.0)):
+        x, level = values if sign > 0.0 else -values, sign * given
+        if floor.ndim == 2:
+            taken, typed = cell_floors_of_data(x, level)
+        else:
+            taken, marked = floors_of_data(x, level, fewest)
+            typed = [(int(j), float(level[j]), float(taken[j])) for j in np.flatnonzero(marked)]
+        found.append(np.where(taken == level, given, sign * taken))
+        if typed and tell:
+            extreme, word = ("smallest", "min") if what == "floor" else ("largest", "max")
+            of, its, say = "a column", f"its {what}", f"Say {what}={word!r}"
+            if floor.ndim == 2:
+                of, its, say = f"cells with one {what}", "it", f"Give these numbers as {what}="
+            each = [f"{column_label(j, names)}: {sign * new:.12g} for {sign * old:.12g}" for j, old, new in typed]
             warn(
-                f"The {extreme} value of cells with one {what}, which repeats, was taken for it, as it is the same but"
-                f" for rounding. In {listed(each, most=6)}. Give these numbers as {what}= if that is right; if not,"
-                " correct the values there.",
+                f"The {extreme} value of {of}, which repeats, was taken for {its}, as it is the same but for rounding."
+                f" In {listed(each, most=6)}. {say} if that is right; if not, correct the values there.",
                 "rounded-limit",
             )
-    return low, -high
+    return found[0], found[1]
 
 
 def _place(row: int, column: int, names: Sequence[str] | None) -> str:

@@ -13,9 +13,18 @@ import scipy.sparse
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from unrelu.contracts import Block, FloatArray
-from unrelu.errors import InputFileError, InvalidDataError, InvalidParameterError
-from unrelu.passes.rows import MOST_CELLS, Rows, SparseBlock, as_floats, float_type, holds_numbers, rows_per_block, runs
+from unrelu.contracts import Block, FloatArray, Samples
+from unrelu.errors import InputFileError, InvalidDataError
+from unrelu.passes.rows import (
+    MOST_CELLS,
+    SparseBlock,
+    as_floats,
+    float_type,
+    holds_numbers,
+    one_per_column,
+    rows_per_block,
+    runs,
+)
 from unrelu.tables.table_file import SHARE_CELLS, Piece, TableFile, damage_reported
 
 TABLE_KEY, NAMES_KEY = "X", "feature_names"
@@ -159,7 +168,7 @@ def _cut(table: NDArray[Any], rows: int) -> Iterator[NDArray[Any]]:
 # --- sparse matrices --------------------------------------------------------------------------------
 
 
-class SparseSamples(Rows):
+class SparseSamples(Samples):
     """The rows of a scipy sparse matrix; who can work with it, or with a block's part of it, takes ``matrix``.
 
     >>> import scipy.sparse
@@ -176,17 +185,13 @@ class SparseSamples(Rows):
         is_sparse: bool = scipy.sparse.issparse(matrix)
         if not is_sparse or len(matrix.shape) != 2:
             raise InvalidDataError(f"Expected rows and columns of a scipy sparse matrix, got {type(matrix).__name__}.")
-        if feature_names is not None and len(feature_names) != matrix.shape[1]:
-            raise InvalidParameterError(
-                f"{len(feature_names)} feature names for {matrix.shape[1]} columns: give one name per column."
-            )
         self.matrix = matrix.tocsr()
         if not self.matrix.has_canonical_format:  # several numbers for one cell
             self.matrix = self.matrix.copy()
             self.matrix.sum_duplicates()
         self._weights = weights
-        self.feature_names = None if feature_names is None else tuple(map(str, feature_names))
         self.n_features = int(matrix.shape[1])
+        self.feature_names = one_per_column(feature_names, self.n_features)
 
     @property
     def n_rows(self) -> int:

@@ -15,7 +15,7 @@ from unrelu.errors import InvalidDataError
 from unrelu.kernels.columns import interpolate
 from unrelu.limits import lifts
 from unrelu.passes.engine import map_in_threads
-from unrelu.passes.rows import Rows, RowsOf, as_rows
+from unrelu.passes.rows import RowsOf, as_rows
 from unrelu.passes.tiles import least_allowed, reachable, screening_of, seen_above, without_absent
 from unrelu.shapes import Free, Shape, Shapes, latent_limits, refuse_outside
 from unrelu.validation import column_label
@@ -141,14 +141,11 @@ def _latent(x: FloatArray, shape: Shape, low: float, high: float, seen_above: fl
 
 
 class PreparedRows(RowsOf):
-    """The rows of ``samples`` as the learners want them.
+    """The rows of ``samples`` as the learners want them: what is done to a block, in order, is ``_told``.
 
-    Columns with a ceiling are upside down, so that the ceiling is a floor. Cells at a limit that they state, below a
-    floor that is higher, hold the floor; where single cells have limits, those at their column's floor are marked, too.
-    ``view``: "latent" values by the columns' shapes, or the user's own numbers, "turned" (upside down, as above) or
-    "upright", these two last screened in the user's units: infinite cells, and those beyond a limit, are refused there.
-    Values that a shape is not defined for are refused where they are learned from (``learning``); where they are judged
-    they are as far away as can be. ``screened``: the same rows have been read before, and need no screening again.
+    ``view``: "latent" values by the columns' shapes, or the user's own numbers: "turned", columns with a ceiling upside
+    down, or "upright", screened. Rows are judged by a model, unless it is learned from them (``learning``) or has been
+    (``screened``: they have been read before, and need no screening again). ``turns``: without shapes, cells change.
     """
 
     def __init__(
@@ -162,38 +159,34 @@ class PreparedRows(RowsOf):
     ) -> None:
         super().__init__(samples)
         self._columns, self._view, self._learning, self._screened = columns, view, learning, screened
-        self._judging = view == "latent" and not (learning or screened)
+        self._judging = not (learning or screened)
         self._lifted = lifts(samples.limits, columns.floor, self.feature_names)
-        self._turns = bool(columns.mirrored.any() or self._lifted or samples.limits_by_cell)
+        self.turns = bool(columns.mirrored.any() or self._lifted or samples.limits_by_cell)
 
-    @property
-    def turned(self) -> Samples:
-        return PreparedRows(self._samples, self._columns, "turned") if self._turns else self._samples
-
-    def log_slopes(self) -> Any:
-        """One number per row: what its log density gains in the user's units."""
-        if self._view != "latent":
-            return 0.0
-        rows = PreparedRows(self._samples, self._columns, "upright")
-        rows._judging = self._judging
-        seen = (
-            block.values if block.beyond is None else np.where(block.beyond == 0, block.values, np.nan)
-            for block in rows.blocks()
-        )
-        return np.concatenate([self._columns.log_slopes(values) for values in seen])
-
-    def total_log_slope(self) -> float:
-        if self._view != "latent":
-            return 0.0
-        weights = [np.ones(len(b.values)) if b.weights is None else b.weights for b in self._samples.blocks()]
-        return float(np.nansum(self.log_slopes() * np.concatenate(weights)))
-
-    def blocks(self) -> Iterator[Block]:
-        for block in self._samples.blocks():
-            block = self._upside_down(block) if self._turns else block
-            yield block if self._view == "turned" else self._by_shapes(block)
+    def _told(self, block: Block) -> Block:
+        columns, mirrored = self._columns, self._columns.mirrored.any()
+        if self.turns:
+            block = self._upside_down(block)
+        if self._view == "turned":
+            return block
+        values = without_absent(block.values, block.weights)
+        if not self._screened:
+            values = self._screen(block, values)
+        x = values * columns.sign.astype(values.dtype) if mirrored else values
+        if self._view == "upright":
+            beyond = None if block.beyond is None else block.beyond * columns.sign.astype(np.int8)
+            return replace(block, values=x, beyond=beyond)
+        if self._learning:
+            columns.refuse_outside(x)
+        y = columns.latent(x) * columns.sign if mirrored else columns.latent(x)
+        return replace(block, values=reachable(y) if self._judging else y)
 
     def _upside_down(self, block: Block) -> Block:
+        """The block with every ceiling a floor.
+
+        Cells at a limit that they state, below a floor that is higher, hold the floor; where single cells have limits,
+        those at their column's floor are marked, too.
+        """
         values = block.values * self._columns.sign.astype(block.values.dtype)
         for column, (limit, floor) in self._lifted.items():
             values[values[:, column] <= limit, column] = floor
@@ -205,30 +198,41 @@ class PreparedRows(RowsOf):
         values, beyond = np.where(at, level.astype(values.dtype), values), np.where(at, np.int8(-1), beyond)
         return replace(block, values=values, beyond=beyond)
 
-    def _by_shapes(self, block: Block) -> Block:
-        columns, plain = self._columns, self._columns.plain
-        present = replace(block, values=without_absent(block.values, block.weights))
-        if not self._screened:
-            screening = screening_of(present, plain.lowest)
-            if self._judging and screening.large_count.any():
-                present = replace(present, values=reachable(present.values))
-                screening = screening_of(present, plain.lowest)
-            screening.check(plain, self.feature_names)
-        mirrored = columns.mirrored.any()
-        x = present.values * columns.sign.astype(present.values.dtype) if mirrored else present.values
-        if self._view == "upright":
-            beyond = None if block.beyond is None else block.beyond * columns.sign.astype(np.int8)
-            return replace(block, values=x, beyond=beyond)
-        if self._learning:
-            columns.refuse_outside(x)
-        x = columns.latent(x) * columns.sign if mirrored else columns.latent(x)
-        return replace(block, values=reachable(x) if self._judging else x)
+    def _screen(self, block: Block, values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
+        """Values without infinite cells and cells beyond a limit, which are refused.
+
+        Where rows are judged, those that a shape is not defined for are as far away as can be.
+        """
+        plain = self._columns.plain
+        screening = screening_of(replace(block, values=values), plain.lowest)
+        if self._judging and screening.large_count.any():
+            values = reachable(values)
+            screening = screening_of(replace(block, values=values), plain.lowest)
+        screening.check(plain, self.feature_names)
+        return values
+
+    def log_slopes(self) -> Any:
+        if self._view != "latent":
+            return 0.0
+        how = {"learning": self._learning, "screened": self._screened}
+        blocks = PreparedRows(self._samples, self._columns, "upright", **how).blocks()
+        seen = (b.values if b.beyond is None else np.where(b.beyond == 0, b.values, np.nan) for b in blocks)
+        return np.concatenate([self._columns.log_slopes(values) for values in seen])
 
 
 def prepared(samples: Samples, columns: Columns, *, learning: bool = False, screened: bool = False) -> Samples:
     """The rows as learners want them: as they are where nothing is to be done."""
-    rows = PreparedRows(samples, columns, learning=learning, screened=screened)
-    return rows.turned if columns.shapes is None else rows
+    if columns.shapes is not None:
+        return PreparedRows(samples, columns, learning=learning, screened=screened)
+    rows = PreparedRows(samples, columns, "turned")
+    return rows if rows.turns else samples
+
+
+def total_log_slope(samples: Samples, columns: Columns) -> float:
+    """What the log density of rows that were learned from gains in the user's units, weighted as they are."""
+    weights = [np.ones(len(b.values)) if b.weights is None else b.weights for b in samples.blocks()]
+    slopes = PreparedRows(samples, columns, screened=True).log_slopes()
+    return float(np.nansum(slopes * np.concatenate(weights)))
 
 
 class HeldSamples(RowsOf):
@@ -263,7 +267,7 @@ def held(samples: Any, most: int = _SHORT) -> Any:
     Anything else as it is.
     """
     samples = as_rows(samples)
-    if not isinstance(samples, Rows) or samples.in_memory or samples.read_once:
+    if not isinstance(samples, Samples) or samples.in_memory or samples.read_once:
         return samples
     if samples.source.engine is not None or (samples.n_rows or 0) * samples.n_features > most:
         return samples

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.errors import InvalidParameterError, OutputError
-from unrelu.passes.rows import Floats, as_floats, regroup
+from unrelu.passes.rows import Floats, as_floats, one_per_column, regroup
 from unrelu.storage import atomic_write
 from unrelu.tables.table_file import PathLike, extension_of, require_pyarrow, unknown_kind
 
@@ -66,9 +66,7 @@ def write_table(
     if first.ndim != 2 or first.shape[1] == 0:
         raise InvalidParameterError(f"Expected rows and columns to write, got shape {first.shape}.")
     width, dtype = first.shape[1], as_floats(first[:0]).dtype
-    names = names_or_numbers(feature_names, width)
-    if len(names) != width:
-        raise InvalidParameterError(f"{len(names)} feature names for {width} columns: give one per column.")
+    names = names_or_numbers(one_per_column(feature_names, width), width)
 
     def checked() -> Iterator[Floats]:
         for block in chain([first], given):

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 
-from unrelu.contracts import Block, Evidence
+from unrelu.contracts import Block, Evidence, Samples
 from unrelu.passes.engine import LocalEngine
-from unrelu.passes.rows import Rows
 
 
-class MarkedRows(Rows):
+class MarkedRows(Samples):
     """Rows with a mark for every cell, in blocks of ``size``."""
 
     n_rows = None

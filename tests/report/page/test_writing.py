@@ -166,6 +166,14 @@ def test_an_imputer_and_cell_limits_make_pages(rows, tmp_path):
     assert facts["table"]["share_floored"] == pytest.approx(np.mean(few == 0.0))
 
 
+def test_a_frame_whose_cells_state_limits_makes_a_page(rows, tmp_path):
+    limits = np.where(np.arange(len(rows)) % 2, 0.3, 0.6)
+    cells = [f"<{limit}" if x <= limit else f"{x}" for x, limit in zip(rows[:, 0], limits, strict=True)]
+    page = page_of(tmp_path / "page.html", pd.DataFrame({"As": cells, "Pb": rows[:, 1], "Zn": rows[:, 2]}))
+    left_out = facts_in(page)["left_out"]
+    assert "strange rows (unrelu score)" in left_out
+
+
 def test_a_page_is_written_whole_or_not_at_all(rows, tmp_path, monkeypatch):
     learner = unrelu.RectifiedGaussianLearner().fit(rows)
     target = tmp_path / "page.html"

@@ -27,14 +27,14 @@ from unrelu.checks.fit_check import FitCheck
 from unrelu.contracts import Step, Watch, unwatched
 from unrelu.errors import MissingDependencyError
 from unrelu.estimators import FloorImputer, check_model
-from unrelu.estimators.prepare import with_cell_limits
+from unrelu.estimators.preparation import prepare
 from unrelu.limits import is_by_cell
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import plain
-from unrelu.passes.rows import ArraySamples, Rows, as_rows
 from unrelu.report.page import facts as told
 from unrelu.report.tables import doubt_words, labels, with_error
 from unrelu.storage import FilePath, atomic_write
+from unrelu.tables.frames import collected, holds_text
 from unrelu.validation import counted, listed
 
 if TYPE_CHECKING:
@@ -70,10 +70,10 @@ def write_report(
     begin, model, table = time.perf_counter(), learner.distribution_, X
     fitted = learner if getattr(learner, "report_", None) is not None else None
     tolerance = float(learner.floor_tolerance)
-    if table is not None and is_by_cell(learner.floor, learner.ceiling):
-        rows = as_rows(table)
-        table = rows if isinstance(rows, Rows) else ArraySamples(np.asarray(table, dtype=np.float64))
-        table = with_cell_limits(table, learner.floor, learner.ceiling)
+    if table is not None:
+        table = collected(table)
+        if is_by_cell(learner.floor, learner.ceiling) or holds_text(table):
+            table = prepare(table, floor=learner.floor, ceiling=learner.ceiling, by_cell=True)
     number = told.simulations(model.n_features, n_simulations)
     looked, imputer = None, learner
     if not isinstance(learner, FloorImputer):

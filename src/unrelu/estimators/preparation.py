@@ -1,14 +1,12 @@
-"""From whatever a user has to rows that can be learned from: tables read, weights checked, limits of columns found.
+"""From whatever a user has to rows that can be learned from: :func:`prepare`, then what their columns are like.
 
-:func:`read` turns arrays, frames, sparse matrices, Dask's tables, arrays of devices and rows of files into one kind of
-rows; :func:`with_weights` and :func:`with_cell_limits` put beside them what was given beside the table, and
-:func:`learn_columns` says what the columns are like but for their shapes, which :func:`learn_shapes` learns from one
-look at the rows.
+:func:`prepare` turns arrays, frames, sparse matrices, Dask's tables, arrays of devices and rows of files into one kind
+of rows, with the weights, limits of cells and groups that were given beside them. :func:`learn_columns` says what the
+columns are like but for their shapes, which :func:`learn_shapes` learns from one look at the rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from numbers import Real
@@ -19,17 +17,20 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from unrelu.contracts import CellLimits, Engine, FloatArray, Samples, Step, Watch
+from unrelu.contracts import CellLimits, Engine, FloatArray, RowLabels, Samples, Step, Watch
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.limits import Limits, is_by_cell, limits_of
-from unrelu.passes.columns import Margins, extremes, first_values, floors_of_data, margins_of
+from unrelu.limits import is_by_cell, limits_of
+from unrelu.passes.columns import Margins, extremes, first_values, margins_of
 from unrelu.passes.device import Place, brought_home, place_of
 from unrelu.passes.engine import LocalEngine, engine_for
-from unrelu.passes.rows import ArraySamples, Rows, all_values, as_floats, as_rows
+from unrelu.passes.rows import ArraySamples, all_values, as_floats, as_rows
 from unrelu.passes.tiles import screening_of
 from unrelu.shapes import Log, Normal, Shape, shape_requests
+from unrelu.tables.frames import table_fault
+from unrelu.tables.groups import LabelledRows
+from unrelu.tables.limited import LimitedSamples, cell_limits, limits_of_data
 from unrelu.tables.prepared import Columns, PreparedRows, as_stored, names_of, prepared
-from unrelu.validation import column_label, counted, label_columns, listed, row_label
+from unrelu.validation import column_label, counted, label_columns, listed
 
 _LARGEST_WEIGHT = 1e100
 _FEWEST = 20  # cells of a first part that tell whether a column is positive
@@ -39,47 +40,53 @@ _LARGE = 2**24  # cells of a sparse matrix, zeros included, beyond which its col
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def read(
+def prepare(
     X: Any,
     estimator: Any = None,
     columns: Columns | None = None,
     *,
+    sample_weight: Any = None,
+    floor: Any = None,
+    ceiling: Any = None,
+    tolerance: Any = 0.0,
+    by_cell: bool = False,
+    labels: RowLabels | None = None,
+    long: bool = False,
     smallest: int = 1,
     sparse: bool = False,
     whole: Watch | None = None,
-) -> Rows:
+) -> Samples:
     """The rows of any table of numbers; its columns are those of the estimator, or are learned where there are none.
 
     The ``estimator`` is who messages speak of, and gets ``n_features_in_`` and ``feature_names_in_`` where ``columns``
-    is None. ``whole``: all rows are needed in memory, and this hears how far they are read.
+    is None. ``floor`` and ``ceiling`` count where they are limits of cells; ``by_cell``: whoever reads the rows heeds
+    ``Block.beyond``, so that single cells may have limits. ``labels`` and ``long``: as
+    :class:`unrelu.tables.groups.LabelledRows` has them. ``sparse`` matrices are kept so. ``whole``: all rows are needed
+    in memory, and this hears how far they are read.
     """
-    X = X if type(X) is np.ndarray else _readable(X, sparse)
-    if not isinstance(X, Rows):
-        values = _numbers(X, estimator, columns is None, smallest)
-        names = names_of(X) if estimator is None else vars(estimator).get("feature_names_in_")
-        if estimator is None and columns is not None:
-            _check_columns(values.shape[1], names, columns, "the model has")
-        # Questions work through a block in tiles, so an array that needs no conversion can be one block.
-        block_rows = max(len(values), 1) if values.dtype in (np.float32, np.float64) else None
-        rows: Rows = ArraySamples(values, feature_names=names, block_rows=block_rows)
-        rows.stored_as = getattr(X, "dtype", None)
-        return rows
-    who = "The function" if estimator is None else type(estimator).__name__
-    if columns is not None:
-        told = "the model has" if estimator is None else f"{who} was fitted to"
-        _check_columns(X.n_features, X.feature_names, columns, told)
-    elif estimator is not None:
-        estimator.n_features_in_ = X.n_features
-        estimator.__dict__.pop("feature_names_in_", None)
-        if X.feature_names is not None:
-            estimator.feature_names_in_ = np.array(X.feature_names, dtype=object)
-    return X if whole is None else _all_of(X, who, smallest, whole)
+    rows = X if type(X) is np.ndarray else _in_blocks(X, sparse)
+    if isinstance(rows, Samples):
+        _match_columns(rows, estimator, columns)
+        if whole is not None:
+            rows = _all_of(rows, _name_of(estimator), smallest, whole)
+    else:
+        rows = _array_rows(rows, estimator, columns, smallest)
+    _check_cell_limits(rows, by_cell, tolerance, InvalidDataError)
+    if sample_weight is not None:
+        rows = _with_weights(rows, sample_weight)
+    if is_by_cell(floor, ceiling):
+        rows = _with_cell_limits(rows, floor, ceiling, tell=estimator is not None and columns is None)
+        _check_cell_limits(rows, by_cell, tolerance, InvalidParameterError)
+    return LabelledRows(rows, labels, long=long) if labels is not None or long else rows
 
 
-def _readable(X: Any, sparse: bool) -> Any:
-    """What NumPy cannot read as rows: arrays on a device, Dask's tables, lazy frames, frames with text."""
+def _in_blocks(X: Any, sparse: bool) -> Any:
+    """Rows that are read in blocks, of what NumPy cannot read: arrays on a device, Dask's tables, frames with text.
+
+    Anything else as it is, lazy frames computed.
+    """
     X = as_rows(X)
-    if isinstance(X, Rows):
+    if isinstance(X, Samples):
         return X
     if sparse and issparse(X):
         from unrelu.tables.numpy_files import SparseSamples
@@ -91,8 +98,6 @@ def _readable(X: Any, sparse: bool) -> Any:
 
         refuse_times(X)
         return DaskSamples(X)
-    if type(X) is np.ndarray:
-        return X
     if type(X).__name__ != "LazyFrame" and not hasattr(X, "columns"):
         X = brought_home(X)
         if place_of(X) is None:
@@ -114,30 +119,62 @@ def _readable(X: Any, sparse: bool) -> Any:
         raise InvalidDataError(f"{error} limits= and nondetect= are those of unrelu.tables.read_frame.") from error
 
 
-def _numbers(X: Any, estimator: Any, reset: bool, smallest: int) -> NDArray[Any]:
-    """The table as an array of numbers, no copy where it is one; infinite values are judged while reading."""
+def _array_rows(X: Any, estimator: Any, columns: Columns | None, smallest: int) -> Samples:
+    """The rows of what NumPy reads, not copied where it is an array; infinite values are judged while reading."""
+    stored_as = getattr(X, "dtype", None)
+    names = names_of(X) if estimator is None else None
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.float64), np.nan)
     if isinstance(X, np.ndarray) and X.dtype.name == "bfloat16":
         X = as_floats(X)
     options = {"dtype": "numeric", "ensure_all_finite": False, "ensure_min_samples": smallest}
     try:
-        values: NDArray[Any] = (
-            check_array(X, **options) if estimator is None else validate_data(estimator, X, reset=reset, **options)
-        )
+        if estimator is None:
+            values = check_array(X, **options)
+        else:
+            values = validate_data(estimator, X, reset=columns is None, **options)
+            names = vars(estimator).get("feature_names_in_")
     except (ValueError, TypeError) as error:
-        cell = _text_cell(X)
-        if cell is not None:
-            raise InvalidDataError(cell) from error
+        if (fault := table_fault(X)) is not None:
+            raise InvalidDataError(fault) from error
         if estimator is not None:
             raise
         raise InvalidDataError(f"X must be a table of numbers, with rows and columns: {error}") from error
     if values.dtype == object:
-        raise InvalidDataError(_text_cell(X) or "The table holds something other than numbers.")
-    return values
+        raise InvalidDataError(table_fault(X) or "The table holds something other than numbers.")
+    # Questions work through a block in tiles, so an array that needs no conversion can be one block.
+    block_rows = max(len(values), 1) if values.dtype in (np.float32, np.float64) else None
+    rows = ArraySamples(values, feature_names=names, block_rows=block_rows)
+    rows.stored_as = stored_as
+    if estimator is None:
+        _match_columns(rows, None, columns)
+    return rows
 
 
-def _all_of(rows: Rows, who: str, smallest: int, watch: Watch) -> Rows:
+def _name_of(estimator: Any) -> str:
+    return "The function" if estimator is None else type(estimator).__name__
+
+
+def _match_columns(rows: Samples, estimator: Any, columns: Columns | None) -> None:
+    """Raise InvalidDataError where rows have other columns than those learned; the estimator hears of new ones."""
+    names = rows.feature_names
+    if columns is None:
+        if estimator is not None:
+            estimator.n_features_in_ = rows.n_features
+            estimator.__dict__.pop("feature_names_in_", None)
+            if names is not None:
+                estimator.feature_names_in_ = np.array(names, dtype=object)
+        return
+    told = "the model has" if estimator is None else f"{_name_of(estimator)} was fitted to"
+    if rows.n_features != len(columns.floor):
+        raise InvalidDataError(f"The table has {rows.n_features} columns, but {told} {len(columns.floor)}.")
+    if names is not None and columns.names is not None and tuple(names) != columns.names:
+        raise InvalidDataError(
+            f"The table's columns ({listed(names)}) are not those that {told} ({listed(columns.names)}), in that order."
+        )
+
+
+def _all_of(rows: Samples, who: str, smallest: int, watch: Watch) -> Samples:
     """Rows that are read in blocks, in memory; those that others read are refused."""
     if rows.source.engine is not None and not rows.in_memory:
         raise InvalidParameterError(
@@ -156,49 +193,7 @@ def _all_of(rows: Rows, who: str, smallest: int, watch: Watch) -> Rows:
     return found
 
 
-def _check_columns(n_features: int, names: Sequence[str] | None, columns: Columns, told: str) -> None:
-    """Raise InvalidDataError where rows have other columns than those learned."""
-    if n_features != len(columns.floor):
-        raise InvalidDataError(f"The table has {n_features} columns, but {told} {len(columns.floor)}.")
-    if names is not None and columns.names is not None and tuple(names) != columns.names:
-        raise InvalidDataError(
-            f"The table's columns ({listed(names)}) are not those that {told} ({listed(columns.names)}), in that order."
-        )
-
-
-def _text_cell(X: Any) -> str | None:
-    """Which columns hold text, and which other cell is not a number, if one is not."""
-    from unrelu.tables.frames import MARKED_MISSING, frame_fault
-    from unrelu.tables.table_file import Faults
-
-    if hasattr(X, "columns"):
-        return frame_fault(X)
-    try:
-        cells = np.asarray(X, dtype=object)
-    except (TypeError, ValueError):
-        return None
-    if cells.ndim != 2:
-        return None
-    faults = Faults(None, emptied=MARKED_MISSING)
-    for i, row in enumerate(cells):
-        for j, cell in enumerate(row):
-            if not isinstance(cell, str) or _reads_as_number(cell):
-                faults.add_numbers(j, int(cell is not None))
-            else:
-                faults.add_bad(row_label(i), j, cell)
-    said = faults.told({}, cells.shape[1], lambda them: f"np.delete(X, {them}, axis=1).astype(float)")
-    return said and said[0].upper() + said[1:]
-
-
-def _reads_as_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def screened_floats(rows: Rows, columns: Columns) -> NDArray[Any]:
+def screened_floats(rows: Samples, columns: Columns) -> NDArray[Any]:
     """All rows in memory as latent values, after a look at their cells: none is infinite, or below its floor."""
     plain, turned = columns.plain, prepared(rows, replace(columns, shapes=None))
     LocalEngine().collect(turned, partial(screening_of, lowest=plain.lowest)).check(plain, rows.feature_names)
@@ -208,7 +203,7 @@ def screened_floats(rows: Rows, columns: Columns) -> NDArray[Any]:
 # --- what is given beside a table -----------------------------------------------------------------
 
 
-def with_weights(rows: Rows, sample_weight: Any) -> Samples:
+def _with_weights(rows: Samples, sample_weight: Any) -> Samples:
     """The rows with a weight each; weights of another device than the rows' are refused."""
     sample_weight = brought_home(sample_weight)
     where: Place | None = place_of(sample_weight)
@@ -220,15 +215,15 @@ def with_weights(rows: Rows, sample_weight: Any) -> Samples:
                 " weights as a NumPy array."
             )
         sample_weight = where.host(sample_weight)
-    if type(rows).weighted is Rows.weighted:
+    if rows.n_rows is None:
         return rows.weighted(sample_weight)  # which says why not
-    if hasattr(sample_weight, "__dask_graph__") and type(rows).parts is not Rows.parts:
-        from unrelu.tables.dask_rows import weight_range
+    if hasattr(sample_weight, "__dask_graph__"):
+        from unrelu.tables.dask_rows import DaskSamples, weight_range
 
-        _check_weights(*weight_range(sample_weight))
-    else:
-        sample_weight = checked_weights(sample_weight, rows.n_rows or 0)
-    return rows.weighted(sample_weight)
+        if isinstance(rows, DaskSamples):
+            _check_weights(*weight_range(sample_weight))
+            return rows.weighted(sample_weight)
+    return rows.weighted(checked_weights(sample_weight, rows.n_rows))
 
 
 def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray:
@@ -249,25 +244,20 @@ def _check_weights(smallest: float, largest: float, least: float) -> None:
         raise InvalidDataError("sample_weight leaves the range of squares: rescale it to a mean near 1.")
 
 
-def with_cell_limits(samples: Samples, floor: Any, ceiling: Any, tell: bool = False) -> Samples:
+def _with_cell_limits(samples: Samples, floor: Any, ceiling: Any, tell: bool) -> Samples:
     """The rows with limits of single cells, as floor= and ceiling= give them.
 
     Those that are the rows' own but for rounding are the rows'; ``tell``: with a warning where digits were left out.
     """
-    from unrelu.tables.limited import LimitedSamples, cell_limits, cell_limits_of_data
-
     shape, names = (samples.n_rows, samples.n_features), samples.feature_names
     low, high = (as_stored(each, samples.stored_as) for each in cell_limits(floor, ceiling, shape, names))
-    rows = LimitedSamples(samples, low, high)
-    if samples.place is not None:
-        return rows
-    values = first_values(samples.blocks(), samples.n_features)[: len(low)]
-    own = cell_limits_of_data(values, low, high, names, tell)
-    same = all(np.array_equal(mine, given) for mine, given in zip(own, (low, high), strict=True))
-    return rows if same else LimitedSamples(samples, *own)
+    if samples.place is None:
+        values = first_values(samples.blocks(), samples.n_features)[: len(low)]
+        low, high = limits_of_data(values, low, high, names, tell=tell)
+    return LimitedSamples(samples, low, high)
 
 
-def check_cell_limits(samples: Samples, by_cell: bool, tolerance: Any, error: type[Exception]) -> None:
+def _check_cell_limits(samples: Samples, by_cell: bool, tolerance: Any, error: type[Exception]) -> None:
     """Raise where single cells have limits that cannot be used, as only those ``by_cell`` can."""
     if not samples.limits_by_cell:
         return
@@ -328,7 +318,8 @@ def learn_columns(
         level[list(found)] = list(found.values())
     numbers = np.concatenate([limits.floor, limits.ceiling])
     if not exact and tolerance == 0.0 and samples.place is None and np.any(np.isfinite(numbers) & (numbers != 0.0)):
-        _take_data_limits({"floor": limits.floor, "ceiling": limits.ceiling}, samples)
+        values = first_values(samples.blocks(), samples.n_features)
+        limits.floor[:], limits.ceiling[:] = limits_of_data(values, limits.floor, limits.ceiling, names)
     if given.any():
         raise InvalidParameterError(
             f"{column_label(int(given.argmax()), names)} has cells with limits of their own, such as '<0.25', and a"
@@ -344,19 +335,6 @@ def checked_tolerance(tolerance: Any) -> float:
     if not (isinstance(tolerance, Real) and 0.0 <= float(tolerance) < np.inf):
         raise InvalidParameterError(f"floor_tolerance must be a number of 0 or more, got {tolerance!r}.")
     return float(tolerance)
-
-
-def _take_data_limits(levels: dict[str, FloatArray], samples: Samples) -> None:
-    """Put the table's own limits in place of those that were given with other digits, and say so."""
-    from unrelu.tables.limited import warn_of_digits
-
-    values = first_values(samples.blocks(), samples.n_features)
-    for name, sign in (("floor", 1.0), ("ceiling", -1.0)):
-        floors, typed = floors_of_data(values if sign > 0.0 else -values, sign * levels[name])
-        before, level = levels[name].copy(), sign * floors
-        warn_of_digits(name, before, level, typed, samples.feature_names)
-        changed = level != before
-        levels[name][changed] = level[changed]
 
 
 # --- shapes ----------------------------------------------------------------------------------------
@@ -398,22 +376,21 @@ def learn_shapes(
     from unrelu.fit.margins import EXTREME_WITH_OUTLIERS, chosen_kinds, fit_shapes, refuse_tiny_values, unreached_floors
 
     engine = engine_for(samples, watch, "Looking at the columns' shapes")
-    rows = PreparedRows(samples, columns, "upright")
-    margins = _looked_at(rows, columns, engine)
+    rows = PreparedRows(samples, columns, "upright", learning=True)
+    margins = _looked_at(samples, rows, columns, engine)
     refuse_tiny_values(margins, names)
     normal = np.array([request == "normal" for request in requests])
-    none = np.zeros_like(normal)  # of the limits are the table's own, or were given one by one
-    without = unreached_floors(margins, Limits(columns.floor, columns.ceiling, none, none, none)) & ~normal
+    without = unreached_floors(margins, columns) & ~normal
     if by_parts:  # what comes later may be at a floor that few rows have not reached
         few = without & (margins.rows < _FEWEST)
         requests = ["normal" if r == "auto" and some else r for r, some in zip(requests, few, strict=True)]
         without &= ~few
-    limits = Limits(np.where(without, -np.inf, columns.floor), columns.ceiling, none, none, none)
+    reached = replace(columns, floor=np.where(without, -np.inf, columns.floor))
     unknown = outliers == "unknown"
     if unknown:  # what bends is learned again without them
         requests = ["auto" if isinstance(each, str) and each in ("power", "free") else each for each in requests]
     tested = tested and not by_parts and not unknown
-    kinds = chosen_kinds(requests, margins, limits, tested, bent=outliers != "none")
+    kinds = chosen_kinds(requests, margins, reached, tested, bent=outliers != "none")
     without &= np.array([kind != "normal" for kind in kinds])  # what is constant so far may reach its floor yet
     columns = replace(columns, floor=np.where(without, -np.inf, columns.floor))
     if all(kind == "normal" for kind in kinds):
@@ -424,15 +401,15 @@ def learn_shapes(
     if not margins.whole and any(kind in ("free", "power") for kind in kinds):
         margins = engine.collect(rows, margins_of)
     extreme = EXTREME_WITH_OUTLIERS if unknown else 0.0
-    return replace(columns, shapes=fit_shapes(kinds, margins, limits, names, extreme, standard))
+    return replace(columns, shapes=fit_shapes(kinds, margins, reached, names, extreme, standard))
 
 
-def _looked_at(rows: PreparedRows, columns: Columns, engine: Engine) -> Margins:
+def _looked_at(samples: Samples, rows: PreparedRows, columns: Columns, engine: Engine) -> Margins:
     """The margins of a part of the rows. The first block that has bad cells ends the pass: those of all are told."""
     try:
         return engine.collect(rows, partial(margins_of, in_part=True))
     except InvalidDataError as error:
         fault = error
-    question = partial(screening_of, lowest=columns.plain.lowest)
-    engine.collect(rows.turned, question).check(columns.plain, rows.feature_names)
+    cells = engine.collect(prepared(samples, columns), partial(screening_of, lowest=columns.plain.lowest))
+    cells.check(columns.plain, samples.feature_names)
     raise fault
