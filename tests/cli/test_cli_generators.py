@@ -101,7 +101,7 @@ def test_rows_are_drawn_from_its_file(done, run):
     assert np.isnan(drawn).all(axis=0).sum() == len(undetermined) > 0
     (warning,) = facts["warnings"]
     assert undetermined[0] in warning
-    assert warning.endswith("are not determined: empty in all rows.")
+    assert warning.endswith("are not determined: empty in all rows. [weak-columns]")
 
 
 def test_a_linear_generator(run, linear):

@@ -340,7 +340,9 @@ def test_an_ambiguous_row_is_told_with_both_candidates(run, folder):
     result = run("recover", "w.npz", "v.npy", "--latent", "c.npy")
     assert result.exit_code == 0
     assert result.stderr.startswith("Warning: Two latent vectors explain row")
-    assert result.stderr.endswith(" row 36 about equally well: the better one is used, the other is its rival.\n")
+    assert result.stderr.endswith(
+        " row 36 about equally well: the better one is used, the other is its rival. [ambiguous-optimum]\n"
+    )
     assert "1: row 36" in result.stdout
     answer = answer_of(run("recover", "w.npz", "v.npy", "--latent", "c.npy", "--json"))
     (told,) = answer["ambiguous"]

@@ -3,7 +3,6 @@
 import numpy as np
 
 from unrelu import RectifiedGaussian
-from unrelu.graph.learning import Known
 
 
 def chain(d, partial=0.4, bias=0.2):
@@ -19,8 +18,3 @@ def floored(model, n, seed):
 
 def chain_edges(d):
     return np.eye(d, k=1, dtype=bool) | np.eye(d, k=-1, dtype=bool)
-
-
-def known_of_rows(correlation, n_rows):
-    """What rows without floors and gaps know."""
-    return Known(correlation, n_rows, np.full_like(correlation, n_rows))

@@ -5,13 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.graph.tables import chain, chain_edges, known_of_rows
+from tests.graph.tables import chain, chain_edges
 from unrelu.contracts import PairCorrelations
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.graph.learning import (
     check_rows,
     doubts_of_edges,
     in_columns,
+    known_of_rows,
     learn_network,
     rows_that_would_do,
 )

@@ -5,9 +5,9 @@ import pytest
 from scipy.stats import norm
 
 from benchmarks.networks.tables import f1
-from tests.graph.tables import chain_edges, known_of_rows
+from tests.graph.tables import chain_edges
 from unrelu.graph.edges import left_to_pairs, likely_edges, refitted_precision, tied_probability
-from unrelu.graph.learning import learn_network
+from unrelu.graph.learning import known_of_rows, learn_network
 
 
 def a_tree(d, seed):

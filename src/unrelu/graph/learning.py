@@ -163,6 +163,11 @@ class Known:
     groups: RowGroups | None = None
 
 
+def known_of_rows(correlation: FloatArray, n_rows: float) -> Known:
+    """What ``n_rows`` without floors and gaps know."""
+    return Known(correlation, n_rows, np.full_like(correlation, n_rows))
+
+
 def rows_that_would_do(pairs: PairCorrelations, n_rows: float) -> tuple[float, FloatArray]:
     """How many rows without floors and gaps would know a typical pair, and each, as well as these ``n_rows`` do."""
     r, variance = np.nan_to_num(pairs.correlation), np.nan_to_num(pairs.stderr, nan=1.0) ** 2
