@@ -27,7 +27,7 @@ NAMES = (
     "layers",
     "real",
     "waits",
-    "shapes",
+    "margins",
     "posterior",
     "rubin",
     "generators",

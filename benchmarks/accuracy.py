@@ -35,9 +35,9 @@ def correlations(name: str) -> list[Claim]:
     for repetition in range(REPETITIONS):
         truth, x = draw(name, repetition)
         start = time.perf_counter()
-        learner = RectifiedGaussianLearner("one_pass", shape="normal").fit(x)
+        learner = RectifiedGaussianLearner("one_pass", margins="normal").fit(x)
         middle = time.perf_counter()
-        exact = pairwise_correlations(x, learner.bias_, learner.row_norms_)
+        exact = pairwise_correlations(x, learner.mean_, learner.std_)
         end = time.perf_counter()
         if repetition > 0:  # the first one compiles
             seconds["unrelu"] += middle - start
@@ -82,9 +82,9 @@ def rare_pairs() -> Claim:
         x = truth.sample(1000, random_state=repetition)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            learner = RectifiedGaussianLearner("one_pass", shape="normal").fit(x)
+            learner = RectifiedGaussianLearner("one_pass", margins="normal").fit(x)
         ours.append(learner.correlation_[0, 1])
-        pair = PairLikelihood(x[:, 0], x[:, 1], tuple(learner.bias_), tuple(learner.row_norms_))
+        pair = PairLikelihood(x[:, 0], x[:, 1], tuple(learner.mean_), tuple(learner.std_))
         exact.append(pair.maximize())
     rmse = [float(np.sqrt(np.mean(np.square(e)))) for e in (ours, exact)]
     return Claim(

@@ -25,11 +25,11 @@ def run() -> list[Claim]:
 def z_scores(name: str) -> dict[str, np.ndarray]:
     """(estimate - truth)/standard error, over all repetitions."""
     upper = np.triu_indices(D, 1)
-    z: dict[str, list[np.ndarray]] = {"bias": [], "row norm": [], "correlation": []}
+    z: dict[str, list[np.ndarray]] = {"mean": [], "standard deviation": [], "correlation": []}
     for repetition in range(REPETITIONS):
         truth, x = draw(name, repetition)
-        learner = RectifiedGaussianLearner("one_pass", shape="normal").fit(x)
-        z["bias"].append((learner.bias_ - truth.bias) / learner.bias_stderr_)
-        z["row norm"].append((learner.row_norms_ - truth.row_norms) / learner.row_norms_stderr_)
+        learner = RectifiedGaussianLearner("one_pass", margins="normal").fit(x)
+        z["mean"].append((learner.mean_ - truth.mean) / learner.mean_stderr_)
+        z["standard deviation"].append((learner.std_ - truth.std) / learner.std_stderr_)
         z["correlation"].append((learner.correlation_ - truth.correlation)[upper] / learner.correlation_stderr_[upper])
     return {quantity: np.concatenate(scores) for quantity, scores in z.items()}

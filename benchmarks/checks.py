@@ -47,7 +47,7 @@ def p_values(seed: int, kind: str, n: int) -> tuple[float, float, float]:
         warnings.simplefilter("ignore")  # of skewness
         x = table(kind, n, seed)
         found = (
-            RectifiedGaussianLearner("one_pass", shape="normal", random_state=seed)
+            RectifiedGaussianLearner("one_pass", margins="normal", random_state=seed)
             .fit(x)
             .check(x, n_simulations=SIMULATIONS)
         )
@@ -82,7 +82,7 @@ def power(most: int) -> list[Claim]:
     return claims
 
 
-STUDIES = {"false_alarms": false_alarms, "power": power}
+STUDIES = {"false_alarms": false_alarms, "boxcox": power}
 
 
 def run(chosen: tuple[str, ...] | list[str] = (), most: int = 10**9) -> list[Claim]:

@@ -42,14 +42,14 @@ def table(n: int, d: int, seed: int = 0) -> Any:
 
     stream = torch.Generator("cuda").manual_seed(seed)
 
-    def normal(*shape: int) -> Any:
-        return torch.randn(*shape, generator=stream, device="cuda")
+    def normal(*margin: int) -> Any:
+        return torch.randn(*margin, generator=stream, device="cuda")
 
-    weights, bias = normal(20, d) / 20**0.5, 0.5 * normal(d)
+    weights, mean = normal(20, d) / 20**0.5, 0.5 * normal(d)
     rows = torch.empty(n, d, device="cuda")
     for start in range(0, n, 100_000):
         part = rows[start : start + 100_000]
-        part.copy_(normal(len(part), 20) @ weights + 0.7 * normal(len(part), d) + bias)
+        part.copy_(normal(len(part), 20) @ weights + 0.7 * normal(len(part), d) + mean)
     return rows.clamp_(min=0.0)
 
 
@@ -105,9 +105,9 @@ def fits() -> list[Claim]:
         claims.append(Claim(f"whole fit of {n:,} x {d:,} (s)", took, MOST_SECONDS_OF_FIT[n, d]))
         if (n, d) == LONG:
             here = x.cpu().numpy()
-            unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(here[:20_000])  # compiled
+            unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(here[:20_000])  # compiled
             began = time.perf_counter()
-            unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(here)
+            unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(here)
             cpu = time.perf_counter() - began
             name = f"the same fit by the CPU of this machine ({os.cpu_count()} cores, {cpu:.1f} s) / by the GPU"
             claims.append(Claim(name, cpu / took, None, 30.0))
@@ -119,10 +119,10 @@ def same() -> list[Claim]:
 
     x = table(50_000, 300)
     here = x.cpu().numpy().astype(np.float64)
-    reference = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(here)
+    reference = unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(here)
     claims = []
     for name, given, bound in (("float64", x.double(), 1e-8), ("float32", x, 1e-5)):
-        learned = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(given)
+        learned = unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(given)
         off = np.abs(learned.correlation_ - reference.correlation_).max()
         errors = np.abs(learned.correlation_stderr_ - reference.correlation_stderr_).max()
         claims.append(
@@ -131,13 +131,13 @@ def same() -> list[Claim]:
     holes = x.double()
     holes[torch.rand(holes.shape, device="cuda") < 0.05] = torch.nan
     weights = torch.rand(len(x), device="cuda").double()
-    ours = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(holes, sample_weight=weights)
-    theirs = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(
+    ours = unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(holes, sample_weight=weights)
+    theirs = unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(
         holes.cpu().numpy(), sample_weight=weights.cpu().numpy()
     )
     off = float(np.abs(ours.correlation_ - theirs.correlation_).max())
     claims.append(Claim("the same with 5 % missing and weights", off, 1e-8))
-    parts = unrelu.RectifiedGaussianLearner("one_pass", shape="normal")
+    parts = unrelu.RectifiedGaussianLearner("one_pass", margins="normal")
     for start in range(0, len(x), 7_000):
         parts.partial_fit(x[start : start + 7_000].double())
     claims.append(
@@ -148,13 +148,13 @@ def same() -> list[Claim]:
     except ImportError:
         print("  CuPy is not installed: left out")
     else:
-        learned = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(cupy.asarray(here))
+        learned = unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(cupy.asarray(here))
         off = float(np.abs(learned.correlation_ - reference.correlation_).max())
         claims.append(Claim("correlations, CuPy - CPU, float64", off, 1e-8))
     drawn = reference.distribution_.sample(200_000, random_state=0, like=x)
-    again = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(drawn)
-    z = np.abs(again.bias_ - reference.bias_) / again.bias_stderr_
-    claims.append(Claim("rows drawn on the device: largest error of a bias, in standard errors", float(z.max()), 4.5))
+    again = unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(drawn)
+    z = np.abs(again.mean_ - reference.mean_) / again.mean_stderr_
+    claims.append(Claim("rows drawn on the device: largest error of a mean, in standard errors", float(z.max()), 4.5))
     return told(*claims)
 
 
@@ -191,7 +191,7 @@ def network() -> list[Claim]:
     def learned() -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return unrelu.activations(model, LAYER, images)
+            return unrelu.learn_layer(model, LAYER, images)
 
     plain, hooked = seconds(forward, 3), seconds(learned, 3)
     learner = learned()
@@ -243,7 +243,7 @@ def bad_input() -> list[Claim]:
         "three axes": (lambda: _fitted(x[None]), "2 dimensions"),
         "complex": (lambda: _fitted(x.to(torch.complex64)), "Expected numbers"),
         "weights on the device, rows on the host": (
-            lambda: unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(
+            lambda: unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(
                 x.cpu(), sample_weight=torch.ones(5_000, device="cuda")
             ),
             "put both on one device",
@@ -266,7 +266,7 @@ def bad_input() -> list[Claim]:
 
 
 def _fitted(x: Any) -> Any:
-    return unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(x).covariance_
+    return unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(x).covariance_
 
 
 def stages() -> list[Claim]:
@@ -280,7 +280,7 @@ def stages() -> list[Claim]:
         assert place is not None
         fit_pairs(record, fit_columns(record, Assumptions((0.0,) * d)), place=place)
         paired = time.perf_counter()
-        unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(x)
+        unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(x)
         whole = time.perf_counter() - paired
         first, second = passed - began, paired - passed
         print(f"  {n:,} x {d:,}: pass {first:.2f} s, marginals and pairs {second:.2f} s, whole fit {whole:.2f} s")

@@ -54,7 +54,7 @@ def lognormal(n: int, seed: int) -> Rows:
 
 
 def heavy_tails(n: int, seed: int) -> Rows:
-    """Rows of a t law with 8 degrees of freedom: symmetric, with a kurtosis of 4.5."""
+    """Rows of a t distribution with 8 degrees of freedom: symmetric, with a kurtosis of 4.5."""
     rng = np.random.default_rng(seed)
     y = mixed_normals(rng, n) / np.sqrt(rng.chisquare(8.0, size=(n, 1)) / 8.0)
     return Rows(np.maximum(y - np.linspace(-1.0, 0.3, D), 0.0))
@@ -72,12 +72,12 @@ def clustered(n: int, seed: int) -> Rows:
 
 
 def estimates(learner: RectifiedGaussianLearner) -> dict[str, np.ndarray]:
-    return {"bias": learner.bias_, "row norm": learner.row_norms_, "correlation": learner.correlation_[UPPER]}
+    return {"mean": learner.mean_, "standard deviation": learner.std_, "correlation": learner.correlation_[UPPER]}
 
 
 def errors(learner: RectifiedGaussianLearner) -> dict[str, np.ndarray]:
     stderr = learner.correlation_stderr_[UPPER]
-    return {"bias": learner.bias_stderr_, "row norm": learner.row_norms_stderr_, "correlation": stderr}
+    return {"mean": learner.mean_stderr_, "standard deviation": learner.std_stderr_, "correlation": stderr}
 
 
 def squared_z(draw: Callable[[int, int], Rows]) -> tuple[dict[str, float], dict[str, float]]:

@@ -324,15 +324,16 @@ def priors(most: int) -> list[Claim]:
         c[rng.choice(K, 2, replace=False)] = rng.standard_normal(2)
         return c
 
-    laws: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
+    distributions: dict[str, Callable[[np.random.Generator], np.ndarray]] = {
         "gaussian": lambda rng: rng.standard_normal(K),
         "sparse": sparse,
         "nonnegative": lambda rng: np.abs(rng.standard_normal(K)),
     }
     rows, claims = [], []
-    for prior, law in laws.items():
+    for prior, distribution in distributions.items():
         problems = [
-            draw(30, K, "gaussian", 6, seed, c=law(np.random.default_rng([seed, 7]))) for seed in range(min(100, most))
+            draw(30, K, "gaussian", 6, seed, c=distribution(np.random.default_rng([seed, 7])))
+            for seed in range(min(100, most))
         ]
         methods = {"without": robust, "with": partial(robust, prior=prior), "oracle": oracle}
         errors = _measured(methods, problems)[0]

@@ -21,8 +21,8 @@ from benchmarks.rivals.layers import (
     LP_ROWS,
     OUTLIERS,
     Layers,
+    distribution_ratios,
     known_support,
-    law_ratios,
     learned,
     linear_programs,
     misses,
@@ -270,8 +270,8 @@ def outliers(most: int) -> list[Claim]:
 
 
 def peeling(most: int) -> list[Claim]:
-    """x = ReLU(A2 h + b2), d=100, n=5000, b2 standard normal: A2 on identifiable outputs, and the units' law against
-    the one-layer learner's on the true units."""
+    """x = ReLU(A2 h + b2), d=100, n=5000, b2 standard normal: A2 on identifiable outputs, and the units'
+    distribution against the one-layer learner's on the true units."""
     rows, claims = [], []
     for p in (8, 12, 20):
         errors, seconds, ratios, notes = [], [], [], []
@@ -288,21 +288,25 @@ def peeling(most: int) -> list[Claim]:
             layer = peeled.layers[0]
             known = layer.column_identifiable
             errors.append(worst_sine(layer.weights[known], layers.A[known]))
-            ratio, found, reference = law_ratios(peeled, layers)
+            ratio, found, reference = distribution_ratios(peeled, layers)
             ratios.append(max(ratio.values()))
             shift = float(np.abs(layer.bias - b2)[known].max())
             figures = [f"{100 - known.sum()}", f"{errors[-1]:.1e}", f"{shift:.1e}"]
-            laws = [f"{found['bias']:.4f} / {reference['bias']:.4f}", f"{found['weights']:.4f}"]
-            laws[1] += f" / {reference['weights']:.4f}"
-            rows.append([f"{p}", f"{seed}", *figures, *laws, f"{ratios[-1]:.4f}", f"{took:.1f}"])
+            distributions = [f"{found['bias']:.4f} / {reference['bias']:.4f}", f"{found['weights']:.4f}"]
+            distributions[1] += f" / {reference['weights']:.4f}"
+            rows.append([f"{p}", f"{seed}", *figures, *distributions, f"{ratios[-1]:.4f}", f"{took:.1f}"])
         what = f"peeling d=100, p=k={p}, n=5000"
         claims += [
             Claim(f"worst column's sine of A2, {what}", max(errors), most=1e-6, note="; ".join(notes)),
-            Claim("  error of the units' law / one-layer learner's", max(ratios, default=float("nan")), most=1.1),
+            Claim(
+                "  error of the units' distribution / one-layer learner's", max(ratios, default=float("nan")), most=1.1
+            ),
             Claim("  seconds", max(seconds)),
         ]
-    header = ["p", "seed", "outputs unknown", "worst sine", "b2 off by", "law: bias", "law: weights"]
-    show("peeling one layer (law: peeled / learned from the true units)", [*header, "largest ratio", "s"], rows)
+    header = ["p", "seed", "outputs unknown", "worst sine", "b2 off by", "distribution: bias", "distribution: weights"]
+    show(
+        "peeling one layer (distribution: peeled / learned from the true units)", [*header, "largest ratio", "s"], rows
+    )
     return told(*claims)
 
 

@@ -44,23 +44,23 @@ def table(kind: str, n: int, d: int, share: float, seed: int) -> np.ndarray:
 def fit(x: np.ndarray, n_components: int | None = None) -> RectifiedGaussianLearner:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of columns that are not normal
-        return RectifiedGaussianLearner("full_likelihood", shape="normal", n_components=n_components).fit(x)
+        return RectifiedGaussianLearner("full_likelihood", margins="normal", n_components=n_components).fit(x)
 
 
 def estimates(learner: RectifiedGaussianLearner) -> Numbers:
-    return learner.bias_, learner.row_norms_, learner.correlation_[np.triu_indices(len(learner.bias_), 1)]
+    return learner.mean_, learner.std_, learner.correlation_[np.triu_indices(len(learner.mean_), 1)]
 
 
 def errors(learner: RectifiedGaussianLearner) -> Numbers:
-    upper = np.triu_indices(len(learner.bias_), 1)
-    return learner.bias_stderr_, learner.row_norms_stderr_, learner.correlation_stderr_[upper]
+    upper = np.triu_indices(len(learner.mean_), 1)
+    return learner.mean_stderr_, learner.std_stderr_, learner.correlation_stderr_[upper]
 
 
 def covered(learner: RectifiedGaussianLearner, truth: Numbers) -> np.ndarray:
     """Shares of means, sds and correlations whose interval has the truth."""
-    upper = np.triu_indices(len(learner.bias_), 1)
+    upper = np.triu_indices(len(learner.mean_), 1)
     found = learner.confidence_intervals(LEVEL)
-    ends = found["bias"], found["row_norms"], found["correlation"][upper]
+    ends = found["mean"], found["std"], found["correlation"][upper]
     return np.array([np.mean((e[:, 0] <= t) & (t <= e[:, 1])) for e, t in zip(ends, truth, strict=True)])
 
 

@@ -182,7 +182,7 @@ def standard_errors() -> list[Claim]:
             left = recovery.components_.T - instance.loadings @ axes
             components.append((left / recovery.components_stderr_.T)[known])
             moved = recovery.bias_ - instance.bias - instance.loadings @ shift
-            biases.append((moved / recovery.bias_stderr_)[known])
+            biases.append((moved / recovery.mean_stderr_)[known])
         correction = d / (d - k)  # for the axes that were fitted
         what = f"n={n}, d={d}, k={k}, noise {spread:g}"
         for name, z in (("components", components), ("biases", biases)):

@@ -20,12 +20,12 @@ def status(key):
 n, d, order = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
 x = np.asarray(np.random.default_rng(0).standard_normal((n, d)), order=order)
 np.maximum(x, 0.0, out=x)
-learner = RectifiedGaussianLearner("one_pass", shape="normal")
+learner = RectifiedGaussianLearner("one_pass", margins="normal")
 learner.fit(np.ascontiguousarray(x[:2000]))  # code and BLAS buffers are loaded before
 before = status("VmRSS")
 with open("/proc/self/clear_refs", "w") as reset:
     reset.write("5")  # peak := now
-RectifiedGaussianLearner("one_pass", shape="normal").fit(x)
+RectifiedGaussianLearner("one_pass", margins="normal").fit(x)
 print(json.dumps(status("VmHWM") - before))
 """
 

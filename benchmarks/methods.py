@@ -23,7 +23,7 @@ from unrelu.papers.batches import count_exceedances
 from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples
 
-AUTHORS = {  # d, n, condition number: bias and weight error of the authors' code, means of few runs
+AUTHORS = {  # d, n, condition number: mean and weight error of the authors' code, means of few runs
     (5, 200_000, 1.0): (0.0205, 0.0356),
     (5, 500_000, 25.0): (0.0088, 0.0144),
     (25, 500_000, 1.0): (0.0123, 0.0260),
@@ -64,7 +64,7 @@ def against_authors(d: int, n: int, kappa: float) -> list[Claim]:
             most=1.3,
             note=f"{mean[k]:.4f} against {AUTHORS[d, n, kappa][k]:.4f}; mean of {repetitions}",
         )
-        for k, name in enumerate(("bias", "weight"))
+        for k, name in enumerate(("mean", "weight"))
     ]
     if d == 25:
         claims.append(Claim(f"TruncatedSGD, s, {where}", float(np.median(times[1:])), most=2.0, note="authors: 203 s"))
@@ -172,7 +172,7 @@ def compare() -> str:
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for row in rows:
             row.cells = [*accuracy(row.method), passes(row.method), bias_sign(row.method), cluster(row.method, pool)]
-    head = ["method", "bias / weight error, clean", "with 5 % outliers N(5, 1)", "time, s", "passes", "bias sign"]
+    head = ["method", "mean / weight error, clean", "with 5 % outliers N(5, 1)", "time, s", "passes", "mean sign"]
     lines = [f"| {' | '.join([*head, 'in other processes'])} |", "| --- " * 7 + "|"]
     return "\n".join([*lines, *(f"| {row.name} | {' | '.join(row.cells)} |" for row in rows)])
 
@@ -183,7 +183,7 @@ def learn(method: methods.Method, x: np.ndarray, engine: object = None) -> Recti
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         bounded = not isinstance(method, methods.FullLikelihood)  # which has no such bound
-        return method.learn(evidence, Assumptions((0.0,) * x.shape[1], nonnegative_bias=bounded)).distribution
+        return method.learn(evidence, Assumptions((0.0,) * x.shape[1], nonnegative_mean=bounded)).distribution
 
 
 def accuracy(method: methods.Method) -> list[str]:
@@ -220,7 +220,7 @@ def bias_sign(method: methods.Method) -> str:
         learned = learn_signed(method, truth.sample(20_000, random_state=0))
     except UnreluError:
         return "non-negative (refuses others)"
-    return "any" if abs(learned.bias[0] + 1.0) < 0.1 else "non-negative"
+    return "any" if abs(learned.mean[0] + 1.0) < 0.1 else "non-negative"
 
 
 def learn_signed(method: methods.Method, x: np.ndarray) -> RectifiedGaussian:

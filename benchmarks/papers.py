@@ -25,7 +25,7 @@ def errors(curve: Curve, p: float) -> tuple[float, float]:
     for run in range(RUNS):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnreluWarning)
-            one = measured(curve, draw(Setting(20_000, 5, genuine=p), (run,)))
+            one = measured(curve, draw(Setting(20_000, 5, inlier=p), (run,)))
         found.append((one["bias"], one["weights"]))
     bias, weights = np.mean(found, axis=0)
     return float(bias), float(weights)

@@ -23,15 +23,15 @@ PROBABILITY = 0.95
 
 
 def correlated() -> RectifiedGaussian:
-    """Twenty columns with a common cause: correlations of both signs, .74 in size on average; biases of both signs."""
+    """Twenty columns with a common cause: correlations of both signs, .74 in size on average; means of both signs."""
     rng = np.random.default_rng(0)
     weights = rng.standard_normal((20, 20)) / np.sqrt(20.0) + rng.standard_normal((20, 1))
     return RectifiedGaussian.from_weights(weights, np.clip(rng.standard_normal(20), -1.0, 1.0))
 
 
 MODELS: dict[str, Callable[[], RectifiedGaussian]] = {
-    "d=5, biases >= 0": lambda: random_model(5, random_state=0),
-    "d=5, biases of both signs": lambda: random_model(5, condition_number=4.0, bias="signed", random_state=3),
+    "d=5, means >= 0": lambda: random_model(5, random_state=0),
+    "d=5, means of both signs": lambda: random_model(5, condition_number=4.0, mean="signed", random_state=3),
     "d=20, correlated": correlated,
 }
 

@@ -28,7 +28,7 @@ def run() -> list[Claim]:
 def page(d: int, folder: Path) -> list[Claim]:
     """With and without the check of the fit, which fits simulated tables; bounds are for 100 columns."""
     X = synthetic.random_model(d, k=d // 3, random_state=0).sample(ROWS, random_state=1)
-    learner, path = RectifiedGaussianLearner("one_pass", shape="normal").fit(X), folder / f"{d}.html"
+    learner, path = RectifiedGaussianLearner("one_pass", margins="normal").fit(X), folder / f"{d}.html"
     seconds = {}
     for simulations in (0, None):
         start = time.perf_counter()

@@ -57,7 +57,7 @@ REPETITIONS = 10
 WORKERS = 2
 
 SCALED = "rows scaled by 3"  # with few columns many still look genuine: counts only where scores tell them
-SEPARATED = {  # the smallest share of genuine rows at which the robust error must be nearly the oracle's
+SEPARATED = {  # the smallest share of inlier rows at which the robust error must be nearly the oracle's
     "N(5,1)": 0.7,
     "point mass at 10": 0.7,
     "one coordinate +6": 0.7,
@@ -126,8 +126,8 @@ def speed() -> Claim:
         fixed=True,
     )
     robust, one_pass = (
-        RectifiedGaussianLearner("robust", shape="normal"),
-        RectifiedGaussianLearner("one_pass", shape="normal"),
+        RectifiedGaussianLearner("robust", margins="normal"),
+        RectifiedGaussianLearner("one_pass", margins="normal"),
     )
     for learner in (robust, one_pass):
         learner.fit(x[:N])  # compiled or loaded from the cache
@@ -260,12 +260,12 @@ def document(cells: Cells, claims: list[Claim]) -> str:
     parts = [
         f"""# The robust learner in a zoo of outliers
 
-Written by `python -m benchmarks.robust`: {N:,} rows of a random model (condition number 10, biases >= 0) with d
+Written by `python -m benchmarks.robust`: {N:,} rows of a random model (condition number 10, means >= 0) with d
 columns, of which the share p is genuine and the others are replaced by outliers, rectified at 0. The error is the mean
-of the bias and the weight error; figures are means over {REPETITIONS} data sets, divided by the mean error of the
-oracle, `one_pass` with `shape="normal"` on the genuine rows alone. Rivals: `one_pass` (the same on all rows; at p = 1
+of the mean and the weight error; figures are means over {REPETITIONS} data sets, divided by the mean error of the
+oracle, `one_pass` with `margins="normal"` on the inlier rows alone. Rivals: `one_pass` (the same on all rows; at p = 1
 it is the oracle and no rival), `MinCovDet` of scikit-learn (on the first {MCD_SEEDS} data sets), and Bulusu et al.
-2022's `FilteredGradient` with its median and its trimmed filter (trim={TRIM:g}), both told that biases are
+2022's `FilteredGradient` with its median and its trimmed filter (trim={TRIM:g}), both told that means are
 non-negative. Without outliers all kinds are the same data.
 {failures(cells)} Raw errors: [robust.csv](robust.csv).
 
@@ -278,7 +278,7 @@ non-negative. Without outliers all kinds are the same data.
             markdown_table(cells, d, SHARES, lambda cell: short(cell.ratio(ROBUST))),
             "The best other method: error / oracle's error.",
             markdown_table(cells, d, SHARES, with_name),
-            "Area under the ROC curve of the robust fit's scores, outliers against genuine rows.",
+            "Area under the ROC curve of the robust fit's scores, outliers against inlier rows.",
             markdown_table(cells, d, SHARES[1:], lambda cell: f"{cell.auc:.4f}"),
         ]
     return "\n\n".join([*parts, "## Claims", f"```\n{render(claims)}\n```"]) + "\n"
@@ -288,13 +288,13 @@ non-negative. Without outliers all kinds are the same data.
 
 
 def heat_map(cells: Cells) -> Figure:
-    """A panel for each method and d: kinds of outliers x shares of genuine rows."""
+    """A panel for each method and d: kinds of outliers x shares of inlier rows."""
     from matplotlib import colormaps
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LogNorm
 
     figure = new_figure((15.5, 8.6))
-    figure.suptitle("Error over the error of the oracle, which knows the genuine rows", fontsize=14, color=INK)
+    figure.suptitle("Error over the error of the oracle, which knows the inlier rows", fontsize=14, color=INK)
     colours = ScalarMappable(LogNorm(1.0, 300.0, clip=True), colormaps["YlGnBu"])
     grid = figure.subplots(len(DIMENSIONS), len(METHODS), sharex=True, sharey=True, squeeze=False)
     for d, row in zip(DIMENSIONS, grid, strict=True):
@@ -302,7 +302,7 @@ def heat_map(cells: Cells) -> Figure:
             axes.set_title(f"{method}, d = {d}", fontsize=11, color=INK)
             draw_panel(axes, cells, method, d, colours)
     for axes in grid[-1]:
-        axes.set_xlabel("share of genuine rows")
+        axes.set_xlabel("share of inlier rows")
     bar = figure.colorbar(colours, ax=grid, shrink=0.6, aspect=40, extend="max", label="error / oracle's error")
     bar.set_ticks([1, 3, 10, 30, 100, 300], labels=["1", "3", "10", "30", "100", "300"])
     bar.ax.minorticks_off()

@@ -27,15 +27,15 @@ def run() -> list[Claim]:
 
 def many_columns(d: int, n: int, kind: str) -> Claim:
     truth = synthetic.random_model(d, condition_number=10.0, random_state=0)
-    genuine = truth.sample(n, random_state=1)
+    inlier = truth.sample(n, random_state=1)
     rows, is_outlier = synthetic.contaminate(
-        genuine, 0.2, lambda count, rng: np.maximum(KINDS[kind](truth, count, rng), 0.0), random_state=2, fixed=True
+        inlier, 0.2, lambda count, rng: np.maximum(KINDS[kind](truth, count, rng), 0.0), random_state=2, fixed=True
     )
     start = time.perf_counter()
-    robust = RectifiedGaussianLearner("robust", shape="normal").fit(rows)
+    robust = RectifiedGaussianLearner("robust", margins="normal").fit(rows)
     seconds = time.perf_counter() - start
     oracle, naive = (
-        RectifiedGaussianLearner("one_pass", shape="normal").fit(x).distribution_ for x in (rows[~is_outlier], rows)
+        RectifiedGaussianLearner("one_pass", margins="normal").fit(x).distribution_ for x in (rows[~is_outlier], rows)
     )
     best = error(oracle, truth)
     return Claim(
@@ -54,9 +54,11 @@ def single_cells(d: int, share: float) -> Claim:
         clean = truth.sample(20_000, random_state=seed)
         hit = np.random.default_rng(seed).random(clean.shape) < share
         rows = clean + 6.0 * hit
-        best = error(RectifiedGaussianLearner("one_pass", shape="normal").fit(clean).distribution_, truth)
-        ratios.append(error(RectifiedGaussianLearner("robust", shape="normal").fit(rows).distribution_, truth) / best)
-        naive.append(error(RectifiedGaussianLearner("one_pass", shape="normal").fit(rows).distribution_, truth) / best)
+        best = error(RectifiedGaussianLearner("one_pass", margins="normal").fit(clean).distribution_, truth)
+        ratios.append(error(RectifiedGaussianLearner("robust", margins="normal").fit(rows).distribution_, truth) / best)
+        naive.append(
+            error(RectifiedGaussianLearner("one_pass", margins="normal").fit(rows).distribution_, truth) / best
+        )
     return Claim(
         f"robust / clean table's error, {share:.0%} of the cells +6, d={d}",
         float(np.mean(ratios)),

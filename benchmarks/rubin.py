@@ -44,7 +44,7 @@ def coverage(
         X = np.maximum(rng.multivariate_normal(np.zeros(3), R + (1.0 - R) * np.eye(3), ROWS), floor)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # few rows, rare values: that is what is asked
-            imputer = FloorImputer(method, floor=floor, shape="normal").fit(X)
+            imputer = FloorImputer(method, floor=floor, margins="normal").fit(X)
             found = [estimates(table) for table in imputer.draw(X, DRAWS, number, parameters=parameters)]
         mean, reach = pooled(
             *(np.array(part) for part in zip(*found, strict=True)), np.array([ROWS - 1.0, *[ROWS - 3.0] * 3])

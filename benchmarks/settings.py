@@ -15,14 +15,15 @@ N = 5000
 
 
 def signed_biases(rng: np.random.Generator) -> RectifiedGaussian:
-    """Random directions and norms; biases N(0, 1) in norms, cut at two so that every column is sometimes seen."""
+    """Random directions and standard deviations; means N(0, 1) in standard deviations, cut at two so that every
+    column is sometimes seen."""
     weights = rng.standard_normal((D, D)) / np.sqrt(D)
-    bias = np.clip(rng.standard_normal(D), -2.0, 2.0) * np.linalg.norm(weights, axis=1)
-    return RectifiedGaussian.from_weights(weights, bias)
+    mean = np.clip(rng.standard_normal(D), -2.0, 2.0) * np.linalg.norm(weights, axis=1)
+    return RectifiedGaussian.from_weights(weights, mean)
 
 
 def strong_correlations(rng: np.random.Generator) -> RectifiedGaussian:
-    """Every correlation is .9 or -.9; biases of both signs, as above."""
+    """Every correlation is .9 or -.9; means of both signs, as above."""
     sign = rng.choice([-1.0, 1.0], D)
     correlation = 0.9 * np.outer(sign, sign) + 0.1 * np.eye(D)
     return RectifiedGaussian(np.clip(rng.standard_normal(D), -2.0, 2.0), correlation)
@@ -36,7 +37,7 @@ def many_zeros(rng: np.random.Generator) -> RectifiedGaussian:
 
 
 SETTINGS: dict[str, Callable[[np.random.Generator], RectifiedGaussian]] = {
-    "signed biases": signed_biases,
+    "signed means": signed_biases,
     "|correlation| .9": strong_correlations,
     "90 % zeros": many_zeros,
 }

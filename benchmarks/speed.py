@@ -27,7 +27,7 @@ def seconds(task: Callable[[], object]) -> float:
 
 
 def floored(n: int, d: int) -> np.ndarray:
-    """Rows of a well-conditioned model with biases of both signs."""
+    """Rows of a well-conditioned model with means of both signs."""
     rng = np.random.default_rng(0)
     x = rng.standard_normal((n, d))
     for start in range(0, n, 50_000):  # mix in place, block by block: the array may be large
@@ -39,11 +39,11 @@ def floored(n: int, d: int) -> np.ndarray:
 
 def against_cov() -> Claim:
     x = floored(200_000, 200)
-    RectifiedGaussianLearner("one_pass", shape="normal").fit(x[:5000])  # compiled or loaded from the cache
+    RectifiedGaussianLearner("one_pass", margins="normal").fit(x[:5000])  # compiled or loaded from the cache
     times = np.array(
         [
             (
-                seconds(lambda: RectifiedGaussianLearner("one_pass", shape="normal").fit(x)),
+                seconds(lambda: RectifiedGaussianLearner("one_pass", margins="normal").fit(x)),
                 seconds(lambda: np.cov(x, rowvar=False)),
             )
             for _ in range(ROUNDS)
@@ -63,12 +63,12 @@ def against_cov() -> Claim:
 def linear_in_rows() -> Claim:
     large = floored(1_000_000, 100)
     small = large[:100_000]
-    RectifiedGaussianLearner("one_pass", shape="normal").fit(small)
+    RectifiedGaussianLearner("one_pass", margins="normal").fit(small)
     times = np.array(
         [
             (
-                seconds(lambda: RectifiedGaussianLearner("one_pass", shape="normal").fit(small)),
-                seconds(lambda: RectifiedGaussianLearner("one_pass", shape="normal").fit(large)),
+                seconds(lambda: RectifiedGaussianLearner("one_pass", margins="normal").fit(small)),
+                seconds(lambda: RectifiedGaussianLearner("one_pass", margins="normal").fit(large)),
             )
             for _ in range(5)
         ]
@@ -114,5 +114,5 @@ def pair_solver() -> Claim:
         "pair solver, microseconds a pair on one core, d=2000",
         1e6 * json.loads(output),
         most=6.0,
-        note="best of 3; 1,999,000 pairs, biases of both signs, n=3000",
+        note="best of 3; 1,999,000 pairs, means of both signs, n=3000",
     )

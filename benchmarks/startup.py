@@ -18,7 +18,7 @@ ALONE = "import numpy, scipy.special, sklearn.base, numba"
 FIRST_FIT = """
 import numpy as np, unrelu
 x = np.maximum(np.random.default_rng(0).standard_normal((1000, 5)), 0.0)
-unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(x)
+unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(x)
 """
 
 

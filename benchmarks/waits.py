@@ -70,10 +70,10 @@ def timed(name: str, work: Callable[[Silence], Any], most: float, found: Callabl
 
 def spending() -> list[Claim]:
     x = spend(20_000)
-    RectifiedGaussianLearner("robust", shape="normal").fit(x[:500])  # compiled or loaded from the cache
+    RectifiedGaussianLearner("robust", margins="normal").fit(x[:500])  # compiled or loaded from the cache
     return timed(
         "robust fit of 20,000 x 5 logged spend",
-        lambda watch: RectifiedGaussianLearner("robust", shape="normal").watched_by(watch).fit(x),
+        lambda progress: RectifiedGaussianLearner("robust", margins="normal").with_progress(progress).fit(x),
         BEFORE["spend"] / 3.0,
         lambda model: " ".join(f"{group.kind} {group.share:.3f}" for group in model.report_.groups),
     )
@@ -81,10 +81,10 @@ def spending() -> list[Claim]:
 
 def scoring() -> list[Claim]:
     x = proteins(3400, 49)
-    FloorOutlierDetector(shape="normal").fit(x[:500])
+    FloorOutlierDetector(margins="normal").fit(x[:500])
 
-    def work(watch: Silence) -> Any:
-        return FloorOutlierDetector(shape="normal").watched_by(watch).fit(x).judge(x, cells_of="flagged")
+    def work(progress: Silence) -> Any:
+        return FloorOutlierDetector(margins="normal").with_progress(progress).fit(x).judge(x, cells_of="flagged")
 
     return timed(
         "score of 3,400 x 49 proteins",
@@ -99,7 +99,7 @@ def choosing() -> list[Claim]:
     ReLUMatrixRecovery("auto").fit(x[:200])
     return timed(
         "factors of 7,000 x 18, their number chosen",
-        lambda watch: ReLUMatrixRecovery("auto").watched_by(watch).fit(x),
+        lambda progress: ReLUMatrixRecovery("auto").with_progress(progress).fit(x),
         BEFORE["factors"] / 3.0,
         lambda fit: f"{fit.n_components_} components, residual {fit.report_.residual:.4f}",
     )

@@ -1,8 +1,8 @@
 """The zoo: true models, the outliers put among their rows, every method's error on the same rows, and the results.
 
-A data set is n rows of a random model (condition number 10, biases >= 0), of which a share is replaced by outliers of
-one kind. Errors are the mean of the bias and the weight error (unrelu.metrics); the oracle is the default learner on
-the genuine rows alone, so that error / oracle's error is 1 for a method that outliers do not harm.
+A data set is n rows of a random model (condition number 10, means >= 0), of which a share is replaced by outliers of
+one kind. Errors are the mean of the mean and the weight error (unrelu.metrics); the oracle is the default learner on
+the inlier rows alone, so that error / oracle's error is 1 for a method that outliers do not harm.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from unrelu.tables import ArraySamples
 
 N = 20_000
 DIMENSIONS = (5, 20)
-SHARES = (1.0, 0.95, 0.9, 0.8, 0.7)  # of genuine rows
+SHARES = (1.0, 0.95, 0.9, 0.8, 0.7)  # of inlier rows
 SMALLEST_EIGENVALUE = 1e-3  # of the reversed correlations
 FLAG_BELOW = 0.01  # p-value
 CLEAN = "none"  # the kind of a data set without outliers
@@ -75,7 +75,7 @@ def reversed_model(truth: RectifiedGaussian) -> RectifiedGaussian:
     t = min(1.0, (1.0 - SMALLEST_EIGENVALUE) / max(largest - 1.0, SMALLEST_EIGENVALUE))
     identity = np.eye(truth.n_features)
     correlation = identity - t * (truth.correlation - identity)
-    return RectifiedGaussian(truth.bias, correlation * np.outer(truth.row_norms, truth.row_norms))
+    return RectifiedGaussian(truth.mean, correlation * np.outer(truth.std, truth.std))
 
 
 KINDS: dict[str, Callable[[RectifiedGaussian, int, np.random.Generator], Rows]] = {
@@ -94,7 +94,7 @@ KINDS: dict[str, Callable[[RectifiedGaussian, int, np.random.Generator], Rows]] 
 
 @dataclass(frozen=True)
 class Place:
-    """A cell of the tables: the kind of outliers, the number of columns, the share of genuine rows."""
+    """A cell of the tables: the kind of outliers, the number of columns, the share of inlier rows."""
 
     kind: str
     d: int
@@ -105,17 +105,17 @@ class Place:
         return f"d={self.d}, clean" if self.kind == CLEAN else f"d={self.d}, {self.kind}, p={self.share:g}"
 
     def draw(self, seed: int) -> tuple[RectifiedGaussian, Rows, NDArray[np.bool_]]:
-        """The true model, the rows, and which of them are outliers; the genuine rows of all kinds are alike."""
-        truth = synthetic.random_model(self.d, condition_number=10.0, bias="nonnegative", random_state=seed)
-        genuine = truth.sample(N, random_state=np.random.default_rng([seed, self.d]))
+        """The true model, the rows, and which of them are outliers; the inlier rows of all kinds are alike."""
+        truth = synthetic.random_model(self.d, condition_number=10.0, mean="nonnegative", random_state=seed)
+        inlier = truth.sample(N, random_state=np.random.default_rng([seed, self.d]))
         if self.kind == CLEAN:
-            return truth, genuine, np.zeros(N, dtype=np.bool_)
+            return truth, inlier, np.zeros(N, dtype=np.bool_)
 
         def outliers(count: int, rng: np.random.Generator) -> Rows:
             return np.maximum(KINDS[self.kind](truth, count, rng), 0.0)
 
         rng = np.random.default_rng([seed, self.d, round(100 * self.share), *self.kind.encode()])
-        rows, is_outlier = synthetic.contaminate(genuine, 1.0 - self.share, outliers, random_state=rng, fixed=True)
+        rows, is_outlier = synthetic.contaminate(inlier, 1.0 - self.share, outliers, random_state=rng, fixed=True)
         return truth, rows, is_outlier
 
 
@@ -138,7 +138,7 @@ RIVALS = (MCD, MEDIAN, TRIMMED)
 
 def fit_filtered(kind: str, rows: Rows, seed: int) -> RectifiedGaussian:
     method = methods.FilteredGradient(filter=kind, trim=TRIM, allow_partial=True)
-    return RectifiedGaussianLearner(method, nonnegative_bias=True, random_state=seed).fit(rows).distribution_
+    return RectifiedGaussianLearner(method, nonnegative_mean=True, random_state=seed).fit(rows).distribution_
 
 
 def fit_determinant(rows: Rows, seed: int) -> RectifiedGaussian:
@@ -147,7 +147,7 @@ def fit_determinant(rows: Rows, seed: int) -> RectifiedGaussian:
 
 
 def fit_one_pass(rows: Rows, seed: int) -> RectifiedGaussian:  # noqa: ARG001
-    return RectifiedGaussianLearner("one_pass", shape="normal").fit(rows).distribution_
+    return RectifiedGaussianLearner("one_pass", margins="normal").fit(rows).distribution_
 
 
 OTHERS: dict[str, Callable[[Rows, int], RectifiedGaussian]] = {
@@ -177,7 +177,7 @@ class Trial:
 
 def measure(place: Place, seeds: Sequence[int]) -> list[Trial]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # MinCovDet's and the filters' doubts show in their errors
+        warnings.simplefilter("ignore")  # MinCovDet's and the filters' diagnostics show in their errors
         return [measure_one(place, seed) for seed in seeds]
 
 
@@ -222,7 +222,7 @@ def error(learned: RectifiedGaussian, truth: RectifiedGaussian) -> float:
 
 
 def area(score: Rows, is_outlier: NDArray[np.bool_]) -> float:
-    """Under the ROC curve: the chance that an outlier scores lower than a genuine row, ties by halves.
+    """Under the ROC curve: the chance that an outlier scores lower than an inlier row, ties by halves.
 
     >>> area(np.array([1.0, 2.0, 2.0, -np.inf]), np.array([False, False, True, True]))
     0.625

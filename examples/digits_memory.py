@@ -82,7 +82,7 @@ class Figures:
     """Both trials, and per method the share of digits that the network reads from its activations."""
 
     images: Trial
-    activations: Trial
+    learn_layer: Trial
     accuracy: dict[str, float]
 
 
@@ -110,14 +110,14 @@ def _compare(seed: int, rows: int, learned_rows: int) -> Figures:
     top = float(hidden[learned].max())
     dirty, _ = _corrupt(hidden[learned], DIRTY_SHARE, top, rng)
     given, replaced = _corrupt(hidden[asked], REPLACED_SHARE, top, rng)
-    activations = _trial(dirty, hidden[aside], hidden[asked], given, replaced)
+    learn_layer = _trial(dirty, hidden[aside], hidden[asked], given, replaced)
 
     def read(table: np.ndarray) -> float:
         scores = table @ network.coefs_[1] + network.intercepts_[1]
         return float((network.classes_[scores.argmax(axis=1)] == digits[asked]).mean())
 
-    accuracy = {name: read(answer) for name, answer in {"clean": hidden[asked], **activations.answers}.items()}
-    return Figures(images, activations, accuracy)
+    accuracy = {name: read(answer) for name, answer in {"clean": hidden[asked], **learn_layer.answers}.items()}
+    return Figures(images, learn_layer, accuracy)
 
 
 def _corrupt(rows: np.ndarray, share: float, top: float, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -203,8 +203,8 @@ def _rms(values: np.ndarray) -> float:
 def table(figures: Figures) -> str:
     """Errors over all entries and over the replaced ones, and what the network reads."""
     lines = []
-    for title, trial in (("images", figures.images), ("activations", figures.activations)):
-        accuracy = figures.accuracy if trial is figures.activations else {}
+    for title, trial in (("images", figures.images), ("learn_layer", figures.learn_layer)):
+        accuracy = figures.accuracy if trial is figures.learn_layer else {}
         lines.append(f"{title:<29} {'error':>8} {'replaced':>9}" + (f" {'read':>7}" if accuracy else ""))
         where = trial.errors_where_replaced()
         for name, error in trial.errors().items():
@@ -244,7 +244,7 @@ def draw(figures: Figures, path: str | None = None, digits: int = 8) -> None:
                 axes.imshow(images[image].reshape(8, 8), cmap="gray_r", vmin=0.0, vmax=_BLACK)
     top, middle, bottom = charts.subplots(3, 1, height_ratios=(9, 7, 8))
     _bars(top, trial.errors(), "{:.2f}", "images: error over all pixels (0 to 16)")
-    _bars(middle, figures.activations.errors(), "{:.3f}", "activations: error over all entries")
+    _bars(middle, figures.learn_layer.errors(), "{:.3f}", "activations: error over all entries")
     _bars(bottom, figures.accuracy, "{:.1%}", "digits that the network reads from its activations")
     if path:
         figure.savefig(path, dpi=100)

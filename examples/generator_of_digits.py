@@ -2,7 +2,7 @@
 A generator of digits, from its pictures alone
 ==============================================
 
-Weights, biases and the inputs that each picture was drawn from.
+Weights, means and the inputs that each picture was drawn from.
 
 ``python examples/generator_of_digits.py [PICTURE]`` trains a small variational autoencoder on scikit-learn's digits, in
 NumPy, and keeps its decoder, x = ReLU(A2 ReLU(A1 z + b1) + b2): 6 normal inputs z, 24 hidden units, 64 pixels. It draws
@@ -60,8 +60,8 @@ class Autoencoder:
         def layer(n_in: int, n_out: int) -> list[np.ndarray]:
             return [rng.standard_normal((n_in, n_out)) * np.sqrt(2.0 / n_in), np.zeros(n_out)]
 
-        shapes = [(pixels, _ENCODER), (_ENCODER, 2 * inputs), (inputs, units), (units, pixels)]
-        self.weights = [each for shape in shapes for each in layer(*shape)]
+        margins = [(pixels, _ENCODER), (_ENCODER, 2 * inputs), (inputs, units), (units, pixels)]
+        self.weights = [each for margin in margins for each in layer(*margin)]
         self.weights[2][:, inputs:] *= 0.1  # codes begin with about the same, small variance
         self.weights[3][inputs:] = -1.0
 

@@ -6,8 +6,8 @@ The weights of a trained network, from its outputs alone
 principal components, then layers of 12 and 60 rectified units) and hands the 60 activations of the second layer, for
 the 1797 images, to :func:`unrelu.peel`: no inputs, no labels, no weights. It gives back the second layer's weights and
 biases and the 12 units of the first layer, up to their order and scale, which no output can tell. The images are not
-normally distributed: the law learned for the first layer is only as good as that assumption, and peel says that some
-units do not look like rectified Gaussians. Weights and units do not need it.
+normally distributed: the distribution learned for the first layer is only as good as that assumption, and peel says
+that some units do not look like rectified Gaussians. Weights and units do not need it.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def compare(seed: int = 0, widths: tuple[int, int] = WIDTHS) -> Comparison:
     found = layer.weights[known] / np.linalg.norm(layer.weights[known], axis=0)
     _, order = linear_sum_assignment(-np.abs(true.T @ found))
     scale = np.linalg.norm(second.T[known], axis=0) / np.linalg.norm(layer.weights[known][:, order], axis=0)
-    law = peeled.hidden_distribution
+    distribution = peeled.hidden_distribution
     covariance = first.T @ first
     norms = np.sqrt(np.diag(covariance))
     return Comparison(
@@ -93,7 +93,7 @@ def compare(seed: int = 0, widths: tuple[int, int] = WIDTHS) -> Comparison:
         network.intercepts_[1],
         layer.bias,
         covariance / np.outer(norms, norms),
-        law.correlation[np.ix_(order, order)],
+        distribution.correlation[np.ix_(order, order)],
     )
 
 

@@ -71,7 +71,7 @@ class Recovered:
     def columns(self) -> dict[str, tuple[float, ...]]:
         """Errors of means, of standard deviations and of correlations: root mean squares over columns and pairs."""
         learned, rows = self.imputer, ~self.hidden.any(axis=1)
-        found = {"learned": (learned.bias_, learned.row_norms_, learned.correlation_)}
+        found = {"learned": (learned.mean_, learned.std_, learned.correlation_)}
         found |= {name: _summary(x) for name, x in self.filled.items() if name not in (OURS, ITSELF)}
         if rows.sum() > 2 * self.whole.shape[1]:
             found["rows with a hidden cell dropped"] = _summary(self.whole[rows])
@@ -97,9 +97,9 @@ def recovered(
         warnings.simplefilter("ignore", UnreluWarning)  # real columns are not quite normal
         # Logarithms and sums of inputs are nearly normal. The full likelihood, which small tables get by default, is
         # further off in the sediments (.56, one pass .43) and nearer in the proteins (1.15 and 1.18).
-        imputer = unrelu.FloorImputer("one_pass", floor=floor, shape="normal").fit(x)
-    u = (floor - imputer.bias_) / imputer.row_norms_
-    tail = imputer.bias_ - imputer.row_norms_ * np.exp(norm.logpdf(u) - norm.logcdf(u))
+        imputer = unrelu.FloorImputer("one_pass", floor=floor, margins="normal").fit(x)
+    u = (floor - imputer.mean_) / imputer.std_
+    tail = imputer.mean_ - imputer.std_ * np.exp(norm.logpdf(u) - norm.logcdf(u))
     filled = {OURS: imputer.transform(x), "the column's mean below the floor": np.where(hidden, tail, x)}
     filled |= {rival: np.where(hidden, value, x) for rival, value in rivals.items()}
     if truth is not None:

@@ -13,9 +13,9 @@ from examples import (
     digits_held_out,
     digits_memory,
     generator_of_digits,
-    network_behind_a_floor,
+    graph_behind_a_floor,
+    margins_of_real_tables,
     peel_network,
-    shapes_of_real_tables,
     what_the_floor_hid,
 )
 from unrelu.errors import UnreluWarning
@@ -64,12 +64,12 @@ def test_corrupted_images_are_recalled(memory):
 
 @pytest.mark.slow
 def test_a_network_reads_from_recalled_activations_as_from_clean_ones(memory):
-    errors, accuracy = memory.activations.errors(), memory.accuracy
+    errors, accuracy = memory.learn_layer.errors(), memory.accuracy
     assert errors["recalled"] < 0.2 * errors["corrupted"]
     assert errors["recalled"] < 0.4 * min(errors["PCA"], errors["least squares"], errors["nearest row learned"])
     assert errors["recalled"] < 1.2 * errors["told which"]
-    assert memory.activations.share_found > 0.75
-    assert memory.activations.share_right > 0.9
+    assert memory.learn_layer.share_found > 0.75
+    assert memory.learn_layer.share_right > 0.9
     assert accuracy["corrupted"] < accuracy["clean"] - 0.05
     assert accuracy["recalled"] > accuracy["clean"] - 0.05
 
@@ -112,22 +112,22 @@ def sediments(tmp_path_factory):
     return path
 
 
-def test_shapes_fit_skewed_tables_and_give_synthetic_ones(sediments, capsys):
-    found = shapes_of_real_tables.compare(sediments)
+def test_margins_fit_skewed_tables_and_give_synthetic_ones(sediments, capsys):
+    found = margins_of_real_tables.compare(sediments)
     assert found.scores["normal"] < found.scores["log"] - 1.0
     assert abs(found.scores["auto"] - found.scores["log"]) < 0.2
     assert max(found.margins, found.zeros, found.correlations) < 0.08  # about 1.4 / sqrt(300)
-    shapes_of_real_tables.main([str(sediments.parent)])
+    margins_of_real_tables.main([str(sediments.parent)])
     told = capsys.readouterr().out
     assert "casco_pah.csv: mean log density" in told
     assert "proteomics_pxd000501_ibaq.csv is not in" in told  # one sentence, and no error
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not shapes_of_real_tables.FOLDER.exists(), reason="the real tables are not here")
-def test_shapes_of_the_real_tables():
-    for name in shapes_of_real_tables.LABELS:
-        found = shapes_of_real_tables.compare(shapes_of_real_tables.FOLDER / name)
+@pytest.mark.skipif(not margins_of_real_tables.FOLDER.exists(), reason="the real tables are not here")
+def test_margins_of_the_real_tables():
+    for name in margins_of_real_tables.LABELS:
+        found = margins_of_real_tables.compare(margins_of_real_tables.FOLDER / name)
         assert found.scores["auto"] > found.scores["normal"] + 50.0
         assert max(found.margins, found.zeros) < 0.08
 
@@ -239,8 +239,8 @@ def test_the_generators_inputs_are_normal(autoencoder):
 
 def test_the_truth_is_put_in_the_coordinates_of_what_was_found():
     rng, (p, q) = np.random.default_rng(0), (generator_of_digits.UNITS, generator_of_digits.INPUTS)
-    shapes = (p, q), (p,), (64, p), (64,)
-    true = generator_of_digits.Generator(*(rng.standard_normal(shape) for shape in shapes))
+    margins = (p, q), (p,), (64, p), (64,)
+    true = generator_of_digits.Generator(*(rng.standard_normal(margin) for margin in margins))
     z, order, scale = rng.standard_normal((500, q)), rng.permutation(p), rng.uniform(0.5, 2.0, p)
     turn, shift, known = rng.standard_normal((q, q)), rng.standard_normal(q), np.arange(64) != 5
     inner = SimpleNamespace(
@@ -295,10 +295,10 @@ def test_the_tour_runs_and_draws(path, tmp_path, monkeypatch, capsys):
     plt.close("all")
 
 
-def test_the_network_behind_a_floor_is_found_where_plain_correlations_miss_it(tmp_path, capsys):
-    found = network_behind_a_floor.main([str(tmp_path / "network.png")])
+def test_the_graph_behind_a_floor_is_found_where_plain_correlations_miss_it(tmp_path, capsys):
+    found = graph_behind_a_floor.main([str(tmp_path / "network.png")])
     f1 = found.f1()
-    assert f1[network_behind_a_floor.OURS] > 0.95
-    assert f1[network_behind_a_floor.PLAIN] < f1[network_behind_a_floor.OURS] - 0.2
+    assert f1[graph_behind_a_floor.OURS] > 0.95
+    assert f1[graph_behind_a_floor.PLAIN] < f1[graph_behind_a_floor.OURS] - 0.2
     assert "55% zeros" in capsys.readouterr().out
     assert (tmp_path / "network.png").read_bytes().startswith(b"\x89PNG")

@@ -12,8 +12,8 @@ import unrelu
 from tests.warned import lines_of, warns
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import floor_per_column, limits_of
+from unrelu.margins import Log
 from unrelu.passes.columns import cell_floors_of_data, floors_of_data
-from unrelu.shapes import Log
 
 NAMES = ("As", "Pb", "Zn")
 NONE = -np.inf
@@ -26,7 +26,7 @@ def frame():
 
 
 def learner(method="one_pass", **options):
-    return unrelu.RectifiedGaussianLearner(method, **({"shape": "normal"} | options))
+    return unrelu.RectifiedGaussianLearner(method, **({"margins": "normal"} | options))
 
 
 def within_errors(estimate, truth, stderr, errors=4.0):
@@ -112,15 +112,15 @@ def test_columns_without_a_floor(frame, method):
     learned = learner(method=method, floor={"As": None, "Zn": 0.3}).fit(frame)
     np.testing.assert_array_equal(learned.floor_, [NONE, 0.0, 0.3])
     assert learned.report_.floor == (None, 0.0, 0.3)
-    assert within_errors(learned.bias_, TRUTH.bias, learned.bias_stderr_)
+    assert within_errors(learned.mean_, TRUTH.mean, learned.mean_stderr_)
     assert within_errors(learned.correlation_, TRUTH.correlation, learned.correlation_stderr_ + 1e-9)
     assert learned.report_.share_floored_by_column[0] == 0.0
 
 
 def test_a_column_without_a_floor_is_an_ordinary_sample(frame):
     learned = learner(floor={"As": None, "Zn": 0.3}).fit(frame)
-    assert learned.bias_[0] == pytest.approx(frame["As"].mean(), rel=1e-12)
-    assert learned.row_norms_[0] == pytest.approx(frame["As"].std(ddof=0), rel=1e-12)
+    assert learned.mean_[0] == pytest.approx(frame["As"].mean(), rel=1e-12)
+    assert learned.std_[0] == pytest.approx(frame["As"].std(ddof=0), rel=1e-12)
 
 
 def test_the_papers_methods_need_floors(frame):
@@ -129,13 +129,13 @@ def test_the_papers_methods_need_floors(frame):
 
 
 @pytest.mark.parametrize(
-    "estimator", [learner, partial(unrelu.FloorOutlierDetector, shape="normal")], ids=["rows", "outliers"]
+    "estimator", [learner, partial(unrelu.FloorOutlierDetector, margins="normal")], ids=["rows", "outliers"]
 )
 def test_a_ceiling_is_a_floor_upside_down(frame, estimator, tmp_path):
     down = frame.assign(Zn=-frame["Zn"])
     upside = estimator(floor={"As": None}, ceiling={"Zn": -0.3}).fit(down)
     usual = estimator(floor={"As": None, "Zn": 0.3}).fit(frame)
-    np.testing.assert_allclose(upside.distribution_.bias, usual.distribution_.bias * [1, 1, -1], rtol=1e-12)
+    np.testing.assert_allclose(upside.distribution_.mean, usual.distribution_.mean * [1, 1, -1], rtol=1e-12)
     np.testing.assert_array_equal(upside.distribution_.ceiling, [np.inf, np.inf, -0.3])
     np.testing.assert_allclose(upside.score_samples(down[:50]), usual.score_samples(frame[:50]), rtol=1e-9)
     assert upside.report_.ceiling == (None, None, -0.3)
@@ -153,10 +153,10 @@ def test_a_ceiling_is_a_floor_upside_down(frame, estimator, tmp_path):
 
 
 def test_groups_of_rows_below_a_ceiling(frame):
-    groups = unrelu.RectifiedGaussianMixture(1, floor={"As": None}, ceiling={"Zn": -0.3}, shape="normal", n_init=1)
+    groups = unrelu.RectifiedGaussianMixture(1, floor={"As": None}, ceiling={"Zn": -0.3}, margins="normal", n_init=1)
     means = groups.fit(frame.assign(Zn=-frame["Zn"])).means_[0]
     usual = learner(floor={"As": None, "Zn": 0.3}).fit(frame)
-    assert within_errors(means, usual.bias_ * [1, 1, -1], usual.bias_stderr_, 0.1)
+    assert within_errors(means, usual.mean_ * [1, 1, -1], usual.mean_stderr_, 0.1)
     assert groups.report_.ceiling == (None, None, -0.3)
 
 
@@ -170,7 +170,7 @@ def test_the_smallest_value_where_it_repeats(frame):
     np.testing.assert_array_equal(learned.floor_, [NONE, 0.0, 0.3])
     down = learner(ceiling="max", floor=None).fit(-frame)
     np.testing.assert_array_equal(down.ceiling_, [np.inf, 0.0, -0.3])
-    np.testing.assert_allclose(down.bias_, -learned.bias_, rtol=1e-12)
+    np.testing.assert_allclose(down.mean_, -learned.mean_, rtol=1e-12)
     with pytest.raises(InvalidParameterError, match="need all rows"):
         learner(floor="min").partial_fit(frame)
 
@@ -180,7 +180,7 @@ def test_limits_survive_merging_and_files(frame, tmp_path):
     down = frame.assign(Zn=-frame["Zn"])
     whole = learner(**options).fit(down)
     parts = unrelu.merge([learner(**options).fit(down[:1000]), learner(**options).partial_fit(down[1000:])])
-    np.testing.assert_allclose(parts.bias_, whole.bias_, rtol=1e-10)
+    np.testing.assert_allclose(parts.mean_, whole.mean_, rtol=1e-10)
     parts.save(tmp_path / "parts.npz")
     np.testing.assert_array_equal(unrelu.load(tmp_path / "parts.npz").covariance_, parts.covariance_)
     whole.distribution_.save(tmp_path / "model.npz")
@@ -215,10 +215,10 @@ def test_a_floor_typed_with_a_few_digits_is_that_of_the_data(typed):
     with warns("rounded-limit", match=r"taken for its floor.*column 0: -1.2039728\d* for -1.20"):
         learned = learner(floor=typed).fit(table)
     np.testing.assert_array_equal(learned.floor_, np.log(0.3))
-    np.testing.assert_array_equal(learned.bias_, learner(floor="min").fit(table).bias_)
+    np.testing.assert_array_equal(learned.mean_, learner(floor="min").fit(table).mean_)
     with warns("rounded-limit", match="taken for its ceiling"):
-        mirrored = learner(ceiling=-typed).fit(-table)
-    np.testing.assert_array_equal(mirrored.ceiling_, -np.log(0.3))
+        negated = learner(ceiling=-typed).fit(-table)
+    np.testing.assert_array_equal(negated.ceiling_, -np.log(0.3))
 
 
 def test_floors_that_differ_by_noise_are_those_of_the_data_in_silence():
@@ -253,7 +253,7 @@ def test_values_above_the_floor_are_no_rounding_of_it():
 
 @pytest.fixture
 def by_cell():
-    """Logarithms of three laboratories' rows: (values, exact limits by cell, one ceiling upside down in column 2)."""
+    """Logarithms of three laboratories' rows: (values, exact limits by cell, one ceiling negated in column 2)."""
     y = np.random.default_rng(0).multivariate_normal(np.zeros(3), 0.5 + 0.5 * np.eye(3), 900)
     limit = np.log([0.3, 0.55, 0.7])[np.arange(900) % 3][:, None] * np.ones(3)
     x, low, high = np.maximum(y, limit), limit.copy(), np.full((900, 3), np.nan)
@@ -263,14 +263,14 @@ def by_cell():
 
 def test_limits_by_cell_that_differ_by_noise_are_those_of_the_data_in_silence(by_cell):
     x, low, high = by_cell
-    exact = unrelu.FloorImputer(floor=low, ceiling=high, shape="normal").fit(x)
+    exact = unrelu.FloorImputer(floor=low, ceiling=high, margins="normal").fit(x)
     model, wanted = exact.distribution_, exact.transform(x)
     assert exact.report_.share_floored > 0.15
     for factor in (1.0 + 5e-10, 1.0 - 5e-10):
         given = {"floor": low * factor, "ceiling": high * factor}
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            learned = unrelu.FloorImputer(**given, shape="normal").fit(x)
+            learned = unrelu.FloorImputer(**given, margins="normal").fit(x)
             np.testing.assert_allclose(model.impute(x, **given), wanted, atol=1e-12)
         assert learned.report_.share_floored == exact.report_.share_floored
         np.testing.assert_allclose(learned.transform(x), wanted, atol=1e-12)
@@ -278,15 +278,15 @@ def test_limits_by_cell_that_differ_by_noise_are_those_of_the_data_in_silence(by
 
 def test_limits_by_cell_that_were_typed_with_fewer_digits_are_those_of_the_data(by_cell):
     x, low, high = by_cell
-    exact = unrelu.FloorImputer(floor=low, ceiling=high, shape="normal").fit(x)
+    exact = unrelu.FloorImputer(floor=low, ceiling=high, margins="normal").fit(x)
     typed = {"floor": low.round(4), "ceiling": high.round(4)}
     assert ((low < typed["floor"]) & (x == low)).any()  # values below the limit that was given
     with warns("rounded-limit") as told:
-        learned = unrelu.FloorImputer(**typed, shape="normal").fit(x)
+        learned = unrelu.FloorImputer(**typed, margins="normal").fit(x)
     words = lines_of(told, "rounded-limit")
     assert [what in text for what, text in zip(("one floor", "one ceiling"), words, strict=True)] == [True, True]
     assert f"column 0: {np.log(0.3):.12g} for -1.204" in words[0]
-    np.testing.assert_array_equal(learned.bias_, exact.bias_)
+    np.testing.assert_array_equal(learned.mean_, exact.mean_)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # said once, where it was learned
         np.testing.assert_array_equal(learned.transform(x), exact.transform(x))
@@ -335,7 +335,7 @@ def test_logs_taken_by_hand_are_at_the_latent_floor():
     z = np.random.default_rng(0).normal(size=(1000, 2))
     level = np.quantile(z, 0.3)
     x = np.exp(np.maximum(z, level))
-    law = unrelu.RectifiedGaussian([0.0, 0.0], np.eye(2), floor=np.exp(level), shapes=[Log(), Log()]).latent
+    distribution = unrelu.RectifiedGaussian([0.0, 0.0], np.eye(2), floor=np.exp(level), margins=[Log(), Log()]).latent
     n_floored = int((z <= level).sum())
     for logs in (
         np.log(x),
@@ -346,10 +346,10 @@ def test_logs_taken_by_hand_are_at_the_latent_floor():
     ):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            drawn = law.impute(logs)
+            drawn = distribution.impute(logs)
         assert int((drawn < level - 1e-6).sum()) == n_floored
     with warns("rounded-limit", match="taken for its floor"):
-        typed = law.with_parts(floor=float(f"{level:.4f}")).impute(np.log(x))
+        typed = distribution.with_parts(floor=float(f"{level:.4f}")).impute(np.log(x))
     assert int((typed < level - 1e-6).sum()) == n_floored
 
 
@@ -357,7 +357,7 @@ def test_zeros_below_a_floor_count_as_floored():
     """They say that nothing was found; any other number below the floor is a mistake."""
     y = np.random.default_rng(0).normal(1.0, 1.0, size=(2000, 2))
     learned = learner(floor=0.8).fit(np.where(y < 0.8, 0.0, y))
-    assert within_errors(learned.bias_, 1.0, learned.bias_stderr_)
+    assert within_errors(learned.mean_, 1.0, learned.mean_stderr_)
     with pytest.raises(InvalidDataError, match=r"Values below the floor: 1 value is below the floor 0\.8"):
         learner(floor=0.8).fit(np.vstack([np.where(y < 0.8, 0.0, y), [[0.1, 1.0]]]))
 
@@ -380,11 +380,11 @@ def test_limits_of_cells_are_the_columns_own(stated):
     learned = learner().fit(unrelu.tables.open_samples(stated))
     np.testing.assert_array_equal(learned.floor_, [0.25, NONE])
     np.testing.assert_array_equal(learned.ceiling_, [np.inf, 1.0])
-    assert within_errors(learned.bias_, 0.5, learned.bias_stderr_)
-    assert learned.report_.doubts == ()
+    assert within_errors(learned.mean_, 0.5, learned.mean_stderr_)
+    assert learned.report_.diagnostics == ()
     text = pd.read_csv(stated, dtype=str)
     # A file whose rows are not counted yet is cut into other blocks: sums in another order round otherwise.
-    np.testing.assert_allclose(learner().fit(text).bias_, learned.bias_, rtol=1e-13)
+    np.testing.assert_allclose(learner().fit(text).mean_, learned.mean_, rtol=1e-13)
 
 
 def test_a_higher_floor_takes_such_cells_along(stated):
@@ -396,7 +396,7 @@ def test_a_higher_floor_takes_such_cells_along(stated):
     text = pd.DataFrame({"As": np.where(numbers[:, 0] == 0.25, "<0.25", np.where(below[:, 0], 0.5, numbers[:, 0]))})
     learned = learner(floor={"As": 0.5}).fit(text)
     assert learned.report_.share_floored == pytest.approx(np.mean(numbers < 0.5))
-    assert within_errors(learned.bias_, 0.5, learned.bias_stderr_)
+    assert within_errors(learned.mean_, 0.5, learned.mean_stderr_)
 
 
 @pytest.mark.parametrize("floor", [{"As": 0.1}, {"As": None}, 0.1])

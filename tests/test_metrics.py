@@ -26,7 +26,7 @@ def _random_pair(d: int, seed: int) -> tuple[RectifiedGaussian, RectifiedGaussia
 
 def _kl_by_inverse(p: RectifiedGaussian, q: RectifiedGaussian) -> float:
     """The textbook formula, with an explicit inverse and determinants."""
-    inverse, shift = np.linalg.inv(q.covariance), q.bias - p.bias
+    inverse, shift = np.linalg.inv(q.covariance), q.mean - p.mean
     log_determinants = np.linalg.slogdet(q.covariance)[1] - np.linalg.slogdet(p.covariance)[1]
     trace = np.trace(inverse @ p.covariance)
     return float(trace - p.n_features + log_determinants + shift @ inverse @ shift) / 2
@@ -43,7 +43,7 @@ def test_relative_errors_of_bias_and_weights() -> None:
     assert all(type(error) is float for error in errors.values())
     w = true.weights()
     frobenius = math.sqrt(sum(entry**2 for entry in w.flat))
-    gap = learned.bias - true.bias
+    gap = learned.mean - true.mean
     assert errors["bias"] == pytest.approx(math.sqrt(sum(g**2 for g in gap)) / frobenius, rel=1e-12)
     gap = learned.covariance - w @ w.T
     assert errors["weights"] == pytest.approx(math.sqrt(sum(g**2 for g in gap.flat)) / frobenius**2, rel=1e-12)
@@ -69,7 +69,7 @@ def test_kl_is_the_textbook_formula_in_the_smaller_direction(d: int) -> None:
 def test_kl_is_the_integral_it_stands_for() -> None:
     learned, true = RectifiedGaussian([0.3], [[1.5]]), RectifiedGaussian([1.0], [[0.7]])
     p, q = stats.norm(0.3, math.sqrt(1.5)), stats.norm(1.0, math.sqrt(0.7))
-    # The true law is the narrower one, so the divergence from it is the smaller.
+    # The true distribution is the narrower one, so the divergence from it is the smaller.
     expected, _ = integrate.quad(lambda y: q.pdf(y) * (q.logpdf(y) - p.logpdf(y)), -15.0, 15.0)
     assert parameter_errors(learned, true)["kl"] == pytest.approx(expected, rel=1e-8)
 
@@ -84,7 +84,7 @@ def test_an_equal_model_has_no_error() -> None:
 def test_kl_of_nearly_equal_models_keeps_its_digits() -> None:
     true, _ = _random_pair(5, seed=4)
     e = 1e-7
-    learned = RectifiedGaussian(true.bias, true.covariance * (1.0 + e))
+    learned = RectifiedGaussian(true.mean, true.covariance * (1.0 + e))
     # 1/2 d (e - ln(1 + e)) = d e^2 / 4 - ..., far below the rounding of the terms of the usual formula
     assert parameter_errors(learned, true)["kl"] == pytest.approx(5 * e**2 / 4, rel=1e-5)
 
@@ -94,7 +94,7 @@ def test_kl_does_not_depend_on_the_units() -> None:
     units = np.array([1e-7, 1.0, 1e7])
 
     def scaled(model: RectifiedGaussian) -> RectifiedGaussian:
-        return RectifiedGaussian(model.bias * units, model.covariance * np.outer(units, units))
+        return RectifiedGaussian(model.mean * units, model.covariance * np.outer(units, units))
 
     expected = parameter_errors(learned, true)["kl"]
     assert parameter_errors(scaled(learned), scaled(true))["kl"] == pytest.approx(expected, rel=1e-9)
@@ -102,10 +102,7 @@ def test_kl_does_not_depend_on_the_units() -> None:
 
 @pytest.mark.parametrize(
     "singular",
-    [
-        RectifiedGaussian([0.0, 0.0], [[1.0, 1.0], [1.0, 1.0]]),
-        RectifiedGaussian([0.0, 0.0], [[1.0, 0.0], [0.0, 0.0]]),
-    ],
+    [RectifiedGaussian([0.0, 0.0], [[1.0, 1.0], [1.0, 1.0]]), RectifiedGaussian([0.0, 0.0], [[1.0, 0.0], [0.0, 0.0]])],
 )
 def test_a_singular_model_is_infinitely_far(singular: RectifiedGaussian) -> None:
     regular = RectifiedGaussian([0.0, 0.0], np.eye(2))
@@ -127,7 +124,7 @@ def test_low_rank_is_singular_whatever_the_rounding() -> None:
 
 
 @pytest.mark.parametrize(("b", "s"), [(0.05, 1.0), (0.4, 1.3), (-0.5, 0.8), (3.0, 1.0)])
-def test_tv_bound_bounds_the_distance_of_the_rectified_laws(b: float, s: float) -> None:
+def test_tv_bound_bounds_the_distance_of_the_rectified_distributions(b: float, s: float) -> None:
     learned, true = RectifiedGaussian([b], [[s**2]]), RectifiedGaussian([0.0], [[1.0]])
     p, q = stats.norm(b, s), stats.norm(0.0, 1.0)
     # max(y, 0) has an atom at 0 and the normal density above it

@@ -40,12 +40,12 @@ def test_the_examples_in_the_documentation_hold() -> None:
 def test_attributes(model: RectifiedGaussian) -> None:
     assert model.n_features == 3
     assert model.feature_names == NAMES
-    assert_array_equal(model.bias, BIAS)
+    assert_array_equal(model.mean, BIAS)
     assert_array_equal(model.covariance, COVARIANCE)
     assert_array_equal(model.floor, [0.0, -0.5, 1.5])
-    assert_array_equal(model.row_norms, [2.0, 1.0, 0.5])
+    assert_array_equal(model.std, [2.0, 1.0, 0.5])
     assert_allclose(model.correlation, [[1.0, 0.5, -0.3], [0.5, 1.0, 0.4], [-0.3, 0.4, 1.0]], rtol=1e-15)
-    assert model.bias.dtype == model.covariance.dtype == model.floor.dtype == np.float64
+    assert model.mean.dtype == model.covariance.dtype == model.floor.dtype == np.float64
 
 
 def test_a_scalar_floor_is_one_per_column() -> None:
@@ -60,11 +60,11 @@ def test_arrays_are_read_only_copies() -> None:
     model = RectifiedGaussian(b, s, a)
     b[0] = s[0, 0] = a[0] = 99.0
     assert model == RectifiedGaussian(BIAS, COVARIANCE)
-    for array in (model.bias, model.covariance, model.floor, model.correlation):
+    for array in (model.mean, model.covariance, model.floor, model.correlation):
         with pytest.raises(ValueError, match="read-only"):
             array[0] = 1.0
     with pytest.raises(dataclasses.FrozenInstanceError):
-        model.bias = b  # type: ignore[misc]
+        model.mean = b  # type: ignore[misc]
 
 
 def test_equality_is_by_value(model: RectifiedGaussian) -> None:
@@ -73,7 +73,7 @@ def test_equality_is_by_value(model: RectifiedGaussian) -> None:
     assert hash(model) == hash(same)
     assert model != "model"
     for change in (
-        {"bias": BIAS + 1e-12},
+        {"mean": BIAS + 1e-12},
         {"covariance": COVARIANCE * (1 + 1e-12)},
         {"floor": 0.0},
         {"feature_names": None},
@@ -93,7 +93,7 @@ def test_clones_are_equal_and_still_read_only(model: RectifiedGaussian, clone: A
     model.sample(1, 0)  # fills what is cached
     twin = clone(model)
     assert twin == model
-    assert not twin.bias.flags.writeable
+    assert not twin.mean.flags.writeable
     assert not twin.covariance.flags.writeable
     assert_array_equal(twin.sample(3, 1), model.sample(3, 1))
 
@@ -112,22 +112,19 @@ def test_repr_is_one_short_line(model: RectifiedGaussian) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((1.0, [[1.0]]), r"bias must be a vector .* shape \(\)"),
-        (([], np.zeros((0, 0))), r"bias must be a vector .* shape \(0,\)"),
-        ((["a"], [[1.0]]), "bias must be an array of real numbers"),
-        (([1j], [[1.0]]), "bias must be an array of real numbers: it holds complex"),
-        (([0.0, np.nan], np.eye(2)), r"bias must be finite, but holds nan at index \[1\]"),
+        ((1.0, [[1.0]]), r"mean must be a vector .* shape \(\)"),
+        (([], np.zeros((0, 0))), r"mean must be a vector .* shape \(0,\)"),
+        ((["a"], [[1.0]]), "mean must be an array of real numbers"),
+        (([1j], [[1.0]]), "mean must be an array of real numbers: it holds complex"),
+        (([0.0, np.nan], np.eye(2)), r"mean must be finite, but holds nan at index \[1\]"),
         (([0.0], [[np.inf]]), r"covariance must be finite, but holds inf at index \[0, 0\]"),
         (([0.0], [[1.0]], np.inf), r"floor must be finite"),
         (([0.0], [[1.0]], np.nan), r"floor must be finite"),
         (([0.0], [[1.0]], 0.0, None, -np.inf), r"ceiling must be finite"),
         (([0.0], [[1.0]], 1.0, None, 0.5), r"ceiling must be above the floor, but is not at index 0"),
-        (([0.0, 0.0], [[1.0]]), r"covariance must be 2 x 2 to fit the bias, got shape \(1, 1\)"),
+        (([0.0, 0.0], [[1.0]]), r"covariance must be 2 x 2 to fit the mean, got shape \(1, 1\)"),
         (([0.0, 0.0], [1.0, 1.0]), r"covariance must be 2 x 2 .* shape \(2,\)"),
-        (
-            ([0.0, 0.0], np.eye(2), [0.0]),
-            r"floor must be one number or one per column \(2\), got shape \(1,\)",
-        ),
+        (([0.0, 0.0], np.eye(2), [0.0]), r"floor must be one number or one per column \(2\), got shape \(1,\)"),
         (([0.0, 0.0], [[1.0, 0.5], [0.4, 1.0]]), r"symmetric, but entry \(0, 1\) is 0.5 and \(1, 0\) is 0.4"),
         (([0.0, 0.0], [[1.0, 0.0], [0.0, -2.0]]), "negative variance, -2, at index 1"),
         (([0.0], [[-2.0]]), "negative variance, -2, at index 0"),
@@ -175,7 +172,7 @@ def test_a_zero_variance_is_a_constant_coordinate() -> None:
     model = RectifiedGaussian([0.0, 3.0, -3.0], s, floor=[0.0, 1.0, 1.0])
     assert_array_equal(model.covariance, np.diag([1.0, 0.0, 0.0]))
     assert_array_equal(model.correlation, np.eye(3))
-    assert_array_equal(model.row_norms, [1.0, 0.0, 0.0])
+    assert_array_equal(model.std, [1.0, 0.0, 0.0])
     assert_array_equal(model.sample(50, 0)[:, 1:], np.tile([3.0, 1.0], (50, 1)))
     constant = RectifiedGaussian([2.0, -2.0], np.zeros((2, 2)))
     assert_array_equal(constant.sample(2, 0), [[2.0, 0.0], [2.0, 0.0]])
@@ -190,8 +187,8 @@ def test_from_weights() -> None:
     model = RectifiedGaussian.from_weights(w, np.arange(4.0), floor=1.0, feature_names=["a", "b", "c", "d"])
     expected = [[sum(w[i, m] * w[j, m] for m in range(2)) for j in range(4)] for i in range(4)]
     assert_allclose(model.covariance, expected, rtol=1e-12)
-    assert_allclose(model.row_norms, [math.hypot(*row) for row in w], rtol=1e-12)
-    assert_array_equal(model.bias, np.arange(4.0))
+    assert_allclose(model.std, [math.hypot(*row) for row in w], rtol=1e-12)
+    assert_array_equal(model.mean, np.arange(4.0))
     assert_array_equal(model.floor, np.ones(4))
     assert model.feature_names == ("a", "b", "c", "d")
     for bad in (np.ones(4), np.ones((4, 0)), [[np.nan]]):
@@ -250,13 +247,13 @@ def _mean_product(b: Any, s: Any, a: Any) -> float:
     )
 
 
-def test_samples_have_the_moments_of_the_law(model: RectifiedGaussian) -> None:
+def test_samples_have_the_moments_of_the_distribution(model: RectifiedGaussian) -> None:
     n = 100_000
     x = model.sample(n, random_state=7)
     assert x.shape == (n, 3)
     assert x.dtype == np.float64
     for i in range(3):
-        mean, floored = _mean_and_floored(BIAS[i], model.row_norms[i], model.floor[i])
+        mean, floored = _mean_and_floored(BIAS[i], model.std[i], model.floor[i])
         assert x[:, i].mean() == pytest.approx(mean, abs=4 * x[:, i].std() / math.sqrt(n))
         seen = (x[:, i] == model.floor[i]).mean()  # exactly the floor
         assert seen == pytest.approx(floored, abs=4 * math.sqrt(floored * (1 - floored) / n))

@@ -1,4 +1,4 @@
-"""Files of models with shapes. What all model files have in common is tested in test_storage.py."""
+"""Files of models with margins. What all model files have in common is tested in test_storage.py."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.testing import assert_array_equal
 
 import unrelu
 from unrelu.errors import InvalidParameterError, ModelFileError
+from unrelu.margins import BoxCox, Log, Monotone, Normal, Seen
 from unrelu.model import RectifiedGaussian, read_header
-from unrelu.shapes import Free, Log, Normal, Power, Seen
 
-FREE = Free(np.array([0.0, 1.0, 4.0]), np.array([-0.4, 0.3, 2.0]), Seen(0.0, 4.0, 1.0))
-SHAPES = [Log(Seen(0.5, 20.0)), FREE, Power(0.3, 0.0, 2.0), Normal()]
+FREE = Monotone(np.array([0.0, 1.0, 4.0]), np.array([-0.4, 0.3, 2.0]), Seen(0.0, 4.0, 1.0))
+SHAPES = [Log(Seen(0.5, 20.0)), FREE, BoxCox(0.3, 0.0, 2.0), Normal()]
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def rewritten(path, change=lambda header: None, **arrays):
     return path
 
 
-def test_a_model_with_shapes_is_saved_and_loaded(tmp_path, model):
+def test_a_model_with_margins_is_saved_and_loaded(tmp_path, model):
     model.save(tmp_path / "m", details={"site": "north"})
     for again in (
         RectifiedGaussian.load(tmp_path / "m"),
@@ -46,61 +46,64 @@ def test_a_model_with_shapes_is_saved_and_loaded(tmp_path, model):
         pickle.loads(pickle.dumps(model)),
     ):
         assert again == model
-        assert again.shapes == tuple(SHAPES)
+        assert again.margins == tuple(SHAPES)
         assert hash(again) == hash(model)
         assert_array_equal(again.sample(20, 1), model.sample(20, 1))
     header = read_header(tmp_path / "m")
-    assert (header["format_version"], header["details"]) == (4, {"site": "north"})
-    assert header["shapes"][2] == {
-        "shape": "power",
+    assert (header["format_version"], header["details"]) == (5, {"site": "north"})
+    assert header["margins"][2] == {
+        "margin": "boxcox",
         **{"exponent": 0.3, "origin": 0.0, "unit": 2.0, "exponent_stderr": pytest.approx(np.nan, nan_ok=True)},
         "seen": {"low": -np.inf, "high": np.inf, "step": 0.0},
     }
-    assert model != RectifiedGaussian(model.bias, model.covariance, model.floor, list("abcd"), model.ceiling)
+    assert model != RectifiedGaussian(model.mean, model.covariance, model.floor, list("abcd"), model.ceiling)
 
 
-@pytest.mark.parametrize("more", [{}, {"floor": -np.inf}, {"floor": -np.inf, "ceiling": 1.0}, {"shapes": [Normal()]}])
+@pytest.mark.parametrize("more", [{}, {"floor": -np.inf}, {"floor": -np.inf, "ceiling": 1.0}, {"margins": [Normal()]}])
 def test_what_a_model_does_not_have_is_not_in_its_file(tmp_path, more):
     model = RectifiedGaussian([0.0], [[1.0]], **more)
     model.save(tmp_path / "m")
     assert RectifiedGaussian.load(tmp_path / "m") == model
-    assert (read_header(tmp_path / "m")["shapes"] is not None) == ("shapes" in more)
+    assert (read_header(tmp_path / "m")["margins"] is not None) == ("margins" in more)
     with np.load(tmp_path / "m") as archive:
         assert ("ceiling" in archive.files) == ("ceiling" in more)
 
 
 SEEN = {"low": 0.0, "high": 1.0, "step": 0.0}
-WILD = {"exponent": 1.0, "origin": 0.0, "unit": 1e-320, "exponent_stderr": 0.1, "shape": "power", "seen": SEEN}
+WILD = {"exponent": 1.0, "origin": 0.0, "unit": 1e-320, "exponent_stderr": 0.1, "margin": "boxcox", "seen": SEEN}
 
 
-def shape(header, index):
-    return header["shapes"][index]
+def margin(header, index):
+    return header["margins"][index]
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda h: shape(h, 0).update(shape="spline"), "it holds a shape 'spline', which this version does not know"),
-        (lambda h: shape(h, 0).update(shape=["log"]), "it holds a shape"),
-        (lambda h: shape(h, 0).update(exponent=1.0), "shapes.0 has 'exponent', which this version does not know"),
-        (lambda h: shape(h, 2).update(unit=0.0), "positive unit"),
-        (lambda h: shape(h, 2).update(exponent=np.inf), "shapes.2.exponent is inf"),
-        (lambda h: shape(h, 2).update(unit=1e-310), "beyond precision: its unit is 1e-310"),
-        (lambda h: shape(h, 2).update(unit=1e300), "beyond precision: its unit"),
-        (lambda h: shape(h, 2).update(origin=-1e300), "beyond precision: its origin"),
-        (lambda h: shape(h, 2).update(exponent=1e300), "beyond precision: its exponent"),
-        (lambda h: shape(h, 0)["seen"].update(step=1e-320), "its step is 9.99"),
-        (lambda h: shape(h, 2).update(exponent="half"), "shapes.2.exponent is 'half', not of type float"),
-        (lambda h: shape(h, 2).pop("exponent"), "its header lacks 'exponent'"),
-        (lambda h: h["shapes"].pop(), "shapes has 3 items instead of 4"),
-        (lambda h: h["shapes"].__setitem__(0, "log"), "it holds a shape 'log'|shapes.0 is 'log'"),
-        (lambda h: h["shapes"].__setitem__(0, SEEN), "it holds a shape None"),
-        (lambda h: h.update(shapes=3), "no place for its array shapes.1.values"),
-        (lambda h: shape(h, 0).update(seen=3), "shapes.0.seen is 3, and no names"),
-        (lambda h: h.update(format_version=5), r"newer unrelu \(format 5\); this one reads up to 4"),
+        (
+            lambda h: margin(h, 0).update(margin="spline"),
+            "it holds a margin 'spline', which this version does not know",
+        ),
+        (lambda h: margin(h, 0).update(margin=["log"]), "it holds a margin"),
+        (lambda h: margin(h, 0).update(exponent=1.0), "margins.0 has 'exponent', which this version does not know"),
+        (lambda h: margin(h, 2).update(unit=0.0), "positive unit"),
+        (lambda h: margin(h, 2).update(exponent=np.inf), "margins.2.exponent is inf"),
+        (lambda h: margin(h, 2).update(unit=1e-310), "beyond precision: its unit is 1e-310"),
+        (lambda h: margin(h, 2).update(unit=1e300), "beyond precision: its unit"),
+        (lambda h: margin(h, 2).update(origin=-1e300), "beyond precision: its origin"),
+        (lambda h: margin(h, 2).update(exponent=1e300), "beyond precision: its exponent"),
+        (lambda h: margin(h, 0)["seen"].update(step=1e-320), "its step is 9.99"),
+        (lambda h: margin(h, 2).update(exponent="half"), "margins.2.exponent is 'half', not of type float"),
+        (lambda h: margin(h, 2).pop("exponent"), "its header lacks 'exponent'"),
+        (lambda h: h["margins"].pop(), "margins has 3 items instead of 4"),
+        (lambda h: h["margins"].__setitem__(0, "log"), "it holds a margin 'log'|margins.0 is 'log'"),
+        (lambda h: h["margins"].__setitem__(0, SEEN), "it holds a margin None"),
+        (lambda h: h.update(margins=3), "no place for its array margins.1.values"),
+        (lambda h: margin(h, 0).update(seen=3), "margins.0.seen is 3, and no names"),
+        (lambda h: h.update(format_version=6), r"newer unrelu \(format 6\); this one reads up to 5"),
     ],
 )
-def test_damaged_shapes_are_told(tmp_path, model, change, message):
+def test_damaged_margins_are_told(tmp_path, model, change, message):
     model.save(tmp_path / "m")
     with pytest.raises(ModelFileError, match=message):
         RectifiedGaussian.load(rewritten(tmp_path / "m", change))
@@ -109,13 +112,13 @@ def test_damaged_shapes_are_told(tmp_path, model, change, message):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"shapes.1.values": np.array([0.0, 2.0, 1.0])}, "finite and rising"),
-        ({"shapes.1.values": np.array([0.0, np.nan, 1.0])}, "not finite"),
-        ({"shapes.1.scores": np.array([0.0, 1.0])}, "has shape"),
-        ({"shapes.1.scores": None}, "is damaged"),
-        ({"shapes.1.values": np.array([0.0, 5e-324, 1e-323])}, "its spread of values"),
-        ({"shapes.1.values": np.array([-1.7e308, 0.0, 1.7e308])}, "its values is 1.7e"),
-        ({"shapes.1.scores": np.array([0.0, 1e-310, 2e-310])}, "its spread of scores"),
+        ({"margins.1.values": np.array([0.0, 2.0, 1.0])}, "finite and rising"),
+        ({"margins.1.values": np.array([0.0, np.nan, 1.0])}, "not finite"),
+        ({"margins.1.scores": np.array([0.0, 1.0])}, "has shape"),
+        ({"margins.1.scores": None}, "is damaged"),
+        ({"margins.1.values": np.array([0.0, 5e-324, 1e-323])}, "its spread of values"),
+        ({"margins.1.values": np.array([-1.7e308, 0.0, 1.7e308])}, "its values is 1.7e"),
+        ({"margins.1.scores": np.array([0.0, 1e-310, 2e-310])}, "its spread of scores"),
     ],
 )
 def test_damaged_knots_are_told(tmp_path, model, arrays, message):
@@ -127,43 +130,43 @@ def test_damaged_knots_are_told(tmp_path, model, arrays, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda columns: columns["shapes"][0].update(shape="spline"), "'spline', which this version does not know"),
-        (lambda columns: columns["shapes"].pop(), "columns.shapes has 2 items instead of 3"),
-        (lambda columns: columns["shapes"].__setitem__(0, WILD), "beyond precision: its unit"),
-        (lambda columns: columns.update(shapes=[1, 2, 3]), "it holds a shape 1, which this version does not know"),
+        (lambda columns: columns["margins"][0].update(margin="spline"), "'spline', which this version does not know"),
+        (lambda columns: columns["margins"].pop(), "columns.margins has 2 items instead of 3"),
+        (lambda columns: columns["margins"].__setitem__(0, WILD), "beyond precision: its unit"),
+        (lambda columns: columns.update(margins=[1, 2, 3]), "it holds a margin 1, which this version does not know"),
     ],
 )
 @pytest.mark.parametrize("name", ["learner", "detector", "mixture", "matrix"])
-def test_damaged_shapes_of_estimators_are_told(tmp_path, name, change, message):
+def test_damaged_margins_of_estimators_are_told(tmp_path, name, change, message):
     X = np.maximum(np.exp(np.random.default_rng(0).standard_normal((60, 3))), 0.5)
     X[:, 1] = 0.4 + X[:, 0] * np.abs(X[:, 1])
     estimator = {
-        "learner": unrelu.RectifiedGaussianLearner(shape="log", floor=0.5),
-        "detector": unrelu.FloorOutlierDetector("one_pass", shape="log", floor=0.5),
-        "mixture": unrelu.RectifiedGaussianMixture(1, n_init=1, shape="log", floor=0.5),
-        "matrix": unrelu.ReLUMatrixRecovery(1, shape="log", floor=0.5, max_iter=3),
+        "learner": unrelu.RectifiedGaussianLearner(margins="log", floor=0.5),
+        "detector": unrelu.FloorOutlierDetector("one_pass", margins="log", floor=0.5),
+        "mixture": unrelu.RectifiedGaussianMixture(1, n_init=1, margins="log", floor=0.5),
+        "matrix": unrelu.ReLUMatrixRecovery(1, margins="log", floor=0.5, max_iter=3),
     }[name]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         estimator.fit(X).save(tmp_path / "m")
-    assert unrelu.load(tmp_path / "m")._columns.shapes == estimator._columns.shapes
+    assert unrelu.load(tmp_path / "m")._columns.margins == estimator._columns.margins
     with pytest.raises(ModelFileError, match=message):
         unrelu.load(rewritten(tmp_path / "m", lambda header: change(header["columns"])))
 
 
-# --- the model itself, with shapes ----------------------------------------------------------------
+# --- the model itself, with margins ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("wrong", ["log", [Log()], ["log"] * 4, [Log] * 4, [Seen()] * 4, [None] * 4])
-def test_shapes_must_be_shapes(wrong):
-    with pytest.raises(InvalidParameterError, match=r"shapes must be 4 objects of unrelu\.shapes, one each"):
-        RectifiedGaussian(np.zeros(4), np.eye(4), shapes=wrong)
+def test_margins_must_be_margins(wrong):
+    with pytest.raises(InvalidParameterError, match=r"margins must be 4 objects of unrelu\.margins, one each"):
+        RectifiedGaussian(np.zeros(4), np.eye(4), margins=wrong)
 
 
 def test_latent_model_and_rows(model):
     latent = model.latent
-    assert latent.shapes is None
-    assert_array_equal(latent.bias, model.bias)
+    assert latent.margins is None
+    assert_array_equal(latent.mean, model.mean)
     np.testing.assert_allclose(latent.floor, [np.log(0.5), -0.4, -np.inf, -np.inf])
     np.testing.assert_allclose(latent.ceiling, [np.inf, np.inf, float(SHAPES[2].to_latent(3.0)), np.inf])
     X = model.sample(300, 3, as_seen=False)
@@ -176,18 +179,18 @@ def test_latent_model_and_rows(model):
     assert_array_equal(plain.to_latent([[-1.0], [2.0]]), [[0.0], [2.0]])
 
 
-def test_marginals_keep_their_shapes(model):
-    assert model.marginal(["c", "a"]).shapes == (SHAPES[2], SHAPES[0])
-    assert model.marginal("d").shapes == (Normal(),)
-    assert "shapes=['log', 'free', 'power', 'normal']" in repr(model)
-    with pytest.raises(InvalidParameterError, match="cannot be turned upside down"):
-        model.reflected([True, False, False, False])
+def test_marginals_keep_their_margins(model):
+    assert model.marginal(["c", "a"]).margins == (SHAPES[2], SHAPES[0])
+    assert model.marginal("d").margins == (Normal(),)
+    assert "margins=['log', 'monotone', 'boxcox', 'normal']" in repr(model)
+    with pytest.raises(InvalidParameterError, match="cannot be negated"):
+        model.negated([True, False, False, False])
 
 
 def test_the_summary_is_that_of_many_rows(model):
     X = model.sample(200_000, 0)
     for j, row in enumerate(model.column_summary(below="floor")):
-        assert (row["column"], row["shape"], row["law"]) == ("abcd"[j], SHAPES[j].kind, "as seen")
+        assert (row["column"], row["margin"], row["distribution"]) == ("abcd"[j], SHAPES[j].kind, "as seen")
         limited = (X[:, j] <= model.floor[j]) | (X[:, j] >= model.ceiling[j])
         assert abs(row["share_floored"] - limited.mean()) < 0.005
         assert abs(row["mean"] - X[:, j].mean()) < 0.01 * X[:, j].std() + 1e-3
@@ -197,15 +200,15 @@ def test_the_summary_is_that_of_many_rows(model):
 
 
 def test_the_summary_of_small_numbers():
-    shape = Power(0.0, 0.0, 1e-9)
-    model = RectifiedGaussian([1e-9], [[1e-20]], floor=-np.inf, shapes=[shape])
+    margin = BoxCox(0.0, 0.0, 1e-9)
+    model = RectifiedGaussian([1e-9], [[1e-20]], floor=-np.inf, margins=[margin])
     assert abs(model.column_summary()[0]["mean"] / 1e-9 - 1.0) < 0.02
 
 
 def test_samples_look_like_what_was_seen():
     rng = np.random.default_rng(1)
     X = np.column_stack([rng.poisson(1.2, 3000), np.round(rng.gamma(2.0, size=3000), 1), rng.beta(2.0, 2.0, 3000)])
-    model = unrelu.RectifiedGaussianLearner(shape="free").fit(X).distribution_
+    model = unrelu.RectifiedGaussianLearner(margins="monotone").fit(X).distribution_
     drawn = model.sample(30_000, 0)
     assert_array_equal(drawn[:, 0], np.rint(drawn[:, 0]))
     assert set(np.unique(drawn[:, 1])) <= set(np.unique(np.round(np.arange(0, 200) / 10, 1)))

@@ -7,7 +7,7 @@ from unrelu.notebook import facts_html, model_html
 
 
 def test_texts_of_tables_are_escaped_and_cut():
-    html = model_html(["<script>", "x" * 10_000], {"bias": [0.5, float("nan")]})
+    html = model_html(["<script>", "x" * 10_000], {"mean": [0.5, float("nan")]})
     assert "<script>" not in html
     assert "&lt;script&gt;" in html
     assert len(html) < 1500

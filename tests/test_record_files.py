@@ -15,19 +15,19 @@ import unrelu
 from tests.archives import members, rewrite
 from unrelu import storage
 from unrelu.contracts import (
-    Assembly,
-    Doubt,
+    Diagnostic,
     LearningReport,
     MixtureReport,
+    NearestCovariance,
     PairCorrelations,
     RobustReport,
     RowGroup,
     Shrinkage,
 )
 from unrelu.errors import InvalidDataError, InvalidParameterError, ModelFileError
+from unrelu.margins import Log, Normal, Seen
 from unrelu.passes.checkpoints import Checkpoint
 from unrelu.passes.pair_moments import GroupedMoments, PairMoments
-from unrelu.shapes import Log, Normal, Seen
 
 FACTS = {"version": "0.1.0", "files": [["/a.csv", 5, 7]], "columns": ["a", "b", "c"], "settings": "abc"}
 
@@ -35,7 +35,7 @@ FACTS = {"version": "0.1.0", "files": [["/a.csv", 5, 7]], "columns": ["a", "b", 
 def learned(**parameters):
     x = unrelu.synthetic.random_model(3, random_state=0).sample(300, random_state=1)
     x[::7, 1] = np.nan
-    return unrelu.RectifiedGaussianLearner("one_pass", floor=0.0, shape="normal", **parameters).fit(x).record_
+    return unrelu.RectifiedGaussianLearner("one_pass", floor=0.0, margins="normal", **parameters).fit(x).record_
 
 
 RECORD = learned()
@@ -91,7 +91,7 @@ def test_names_in_a_file_mean_something_without_our_code(tmp_path):
         (RECORD, {}, {"weight": float("inf")}, "weight is inf"),
         (RECORD, {}, {"n_rows": ...}, "its header lacks 'n_rows'"),
         (RECORD, {}, {"screening": 7}, "there is no place for its array screening.below_count"),
-        (RECORD, {}, {"shapes": ...}, "there is no place for its array shapes.observed"),
+        (RECORD, {}, {"margins": ...}, "there is no place for its array margins.observed"),
         (GROUPS, {}, {"labels": [1, 2]}, "parts has 20 items instead of 2"),
         (GROUPS, {}, {"labels": [1.5] * 20}, "labels.0 is 1.5, not of type int or text"),
         (GROUPS, {"parts.0.floor": np.zeros(4)}, {}, r"parts.0.origin has shape \(3,\) instead of \(4,\)"),
@@ -163,8 +163,8 @@ def test_what_cannot_be_written_says_so_and_leaves_no_file(tmp_path):
         kind, n_parameters, seen = "own", 0, Seen()
         to_latent = from_latent = log_slope = staticmethod(lambda x: x)
 
-    model = unrelu.RectifiedGaussian([0.0, 0.0], np.eye(2), shapes=[Own(), Normal()], floor=-np.inf)
-    with pytest.raises(InvalidParameterError, match="A shape of one's own cannot be saved"):
+    model = unrelu.RectifiedGaussian([0.0, 0.0], np.eye(2), margins=[Own(), Normal()], floor=-np.inf)
+    with pytest.raises(InvalidParameterError, match="A margin of one's own cannot be saved"):
         model.save(tmp_path / "f")
     assert not (tmp_path / "f").exists()
 
@@ -203,7 +203,7 @@ def test_types_say_what_is_there():
 def test_groups_are_of_the_same_columns(tmp_path):
     x = unrelu.synthetic.random_model(2, random_state=0).sample(50, random_state=1)
     x[3, 1] = np.nan
-    narrow = unrelu.RectifiedGaussianLearner("one_pass", floor=0.0, shape="normal").fit(x).record_
+    narrow = unrelu.RectifiedGaussianLearner("one_pass", floor=0.0, margins="normal").fit(x).record_
     storage.write(tmp_path / "f", GROUPS)
     storage.write(tmp_path / "narrow", narrow)
     taken = {f"parts.0.{name}": value for name, value in members(tmp_path / "narrow").items() if name != "header"}
@@ -212,21 +212,18 @@ def test_groups_are_of_the_same_columns(tmp_path):
         unrelu.load(tmp_path / "f")
 
 
-def test_shapes_in_files_are_plain():
-    assert storage.state_of(Log(Seen(0.5, 2.0))) == {
-        "shape": "log",
-        "seen": {"low": 0.5, "high": 2.0, "step": 0.0},
-    }
+def test_margins_in_files_are_plain():
+    assert storage.state_of(Log(Seen(0.5, 2.0))) == {"margin": "log", "seen": {"low": 0.5, "high": 2.0, "step": 0.0}}
 
 
 REPORTS = [
     LearningReport(
-        "one_pass", 5, 2, 4.5, 0.3, (0.2, 0.4), 0.0, 1, Assembly(-0.1), floor=(0.0, None), ceiling=(None, 2.0)
+        "one_pass", 5, 2, 4.5, 0.3, (0.2, 0.4), 0.0, 1, NearestCovariance(-0.1), floor=(0.0, None), ceiling=(None, 2.0)
     ),
     RobustReport(
-        *("robust", 5, 2, 4.5, 0.3, (0.2, 0.4), 0.0, 1, Assembly(0.1, rounds=3, converged=False)),
+        *("robust", 5, 2, 4.5, 0.3, (0.2, 0.4), 0.0, 1, NearestCovariance(0.1, rounds=3, converged=False)),
         *(7, 0.25, (RowGroup("gaussian", 0.75), RowGroup("unexplained", 0.25)), 0.01, False),
-        doubts=(Doubt("ties", (1,), "so many", "less", (0.5,)),),
+        diagnostics=(Diagnostic("ties", (1,), "so many", "less", (0.5,)),),
         shrinkage=Shrinkage(0.1, 2, 0.01),
     ),
     MixtureReport(5, 2, 0.3, (0.2, 0.4), 0.0, (0.6, 0.4), 12, True, 5.0, -3.5, (0.0, None)),

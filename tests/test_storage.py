@@ -236,8 +236,8 @@ def _write(path: Path, header: Any, **arrays: Any) -> None:
         np.savez(stream, header=np.frombuffer(text, dtype=np.uint8), **arrays)
 
 
-HEADER = {"format": "unrelu.RectifiedGaussian", "format_version": 4, "n_features": 2}
-ARRAYS: dict[str, Any] = {"bias": np.zeros(2), "covariance": np.eye(2), "floor": np.zeros(2)}
+HEADER = {"format": "unrelu.RectifiedGaussian", "format_version": 5, "n_features": 2}
+ARRAYS: dict[str, Any] = {"mean": np.zeros(2), "covariance": np.eye(2), "floor": np.zeros(2)}
 
 
 @pytest.mark.parametrize("name", ["model.npz", "model", "model.unrelu", "ä b"])
@@ -251,23 +251,23 @@ def test_save_and_load_at_exactly_the_path_given(tmp_path: Path, name: str) -> N
 
 
 def test_the_file_holds_what_the_format_says(tmp_path: Path, model: RectifiedGaussian) -> None:
-    details = {"n_rows": np.int64(5), "share": np.float32(0.5), "shape": np.arange(2), "notes": ["a"]}
+    details = {"n_rows": np.int64(5), "share": np.float32(0.5), "margins": np.arange(2), "notes": ["a"]}
     model.save(tmp_path / "m", details=details)
     entries = _entries(tmp_path / "m")
     header = entries.pop("header")
     assert header.dtype == np.uint8
     expected = {
         "format": "unrelu.RectifiedGaussian",
-        "format_version": 4,
+        "format_version": 5,
         "unrelu_version": __version__,
         "n_features": 3,
         "feature_names": list(NAMES),
-        **dict.fromkeys(("bias", "covariance", "floor", "ceiling", "scoring_covariance", "shapes")),
-        "arrays": ["bias", "floor", "covariance"],
-        "details": {"n_rows": 5, "share": 0.5, "shape": [0, 1], "notes": ["a"]},
+        **dict.fromkeys(("mean", "covariance", "floor", "ceiling", "scoring_covariance", "margins")),
+        "arrays": ["mean", "floor", "covariance"],
+        "details": {"n_rows": 5, "share": 0.5, "margins": [0, 1], "notes": ["a"]},
     }
     assert json.loads(header.tobytes().decode("utf-8")) == expected == read_header(tmp_path / "m")
-    assert set(entries) == {"bias", "covariance", "floor"}
+    assert set(entries) == {"mean", "covariance", "floor"}
     for name, array in entries.items():
         assert_array_equal(array, getattr(model, name))
 
@@ -305,8 +305,8 @@ def test_load_without_a_file(tmp_path: Path) -> None:
 
 
 def test_load_refuses_a_newer_format(tmp_path: Path) -> None:
-    _write(tmp_path / "m", HEADER | {"format_version": 5}, something="else")
-    expected = "FILE was written by a newer unrelu (format 5); this one reads up to 4: upgrade unrelu."
+    _write(tmp_path / "m", HEADER | {"format_version": 6}, something="else")
+    expected = "FILE was written by a newer unrelu (format 6); this one reads up to 5: upgrade unrelu."
     assert _refused(tmp_path / "m") == expected
     with pytest.raises(ModelFileError, match="newer unrelu"):
         read_header(tmp_path / "m")
@@ -336,19 +336,19 @@ def test_load_refuses_other_archives(tmp_path: Path) -> None:
         (["a list"], {}, "not an unrelu model file"),
         ({"format": "else"}, {}, "not an unrelu model file"),
         (HEADER | {"format_version": None}, {}, "no format version"),
-        (HEADER | {"n_features": 3}, {}, "damaged: bias has shape (2,) instead of (3,)"),
+        (HEADER | {"n_features": 3}, {}, "damaged: mean has shape (2,) instead of (3,)"),
         (HEADER | {"n_features": -1}, {}, "damaged: n_features is -1"),
         (HEADER | {"n_features": True}, {}, "damaged: n_features is True, not of type int"),
-        (HEADER, {"bias": np.zeros(3)}, "damaged: bias has shape (3,) instead of (2,)"),
+        (HEADER, {"mean": np.zeros(3)}, "damaged: mean has shape (3,) instead of (2,)"),
         (HEADER, {"covariance": np.eye(3)}, "damaged: covariance has shape (3, 3) instead of (2, 2)"),
         (HEADER, {"floor": np.float64(0.0)}, "damaged: floor has shape () instead of 1 dimensions"),
-        (HEADER, {"bias": np.array([0.0, np.nan])}, "damaged: bias holds values that are not finite"),
+        (HEADER, {"mean": np.array([0.0, np.nan])}, "damaged: mean holds values that are not finite"),
         (HEADER, {"median": np.zeros(2)}, "damaged: it has 'median', which this version does not know"),
-        (HEADER, {"shapes.0": np.zeros(2)}, "damaged: there is no place for its array shapes.0"),
+        (HEADER, {"margins.0": np.zeros(2)}, "damaged: there is no place for its array margins.0"),
         (HEADER, {"n_features": np.zeros(2)}, "damaged: it states n_features twice"),
         (HEADER, {"covariance": -np.eye(2)}, "damaged: covariance has a negative variance"),
-        (HEADER, {"bias": np.array(["a", "b"])}, "damaged: bias holds str32 values"),
-        (HEADER, {"bias": np.array([{}, {}], dtype=object)}, "or is damaged"),  # would need pickle
+        (HEADER, {"mean": np.array(["a", "b"])}, "damaged: mean holds str32 values"),
+        (HEADER, {"mean": np.array([{}, {}], dtype=object)}, "or is damaged"),  # would need pickle
         (HEADER | {"feature_names": ["a", "a"]}, {}, "damaged: feature_names must be distinct"),
         (HEADER | {"feature_names": ["a"]}, {}, "damaged: feature_names has 1 items instead of 2"),
         (HEADER | {"feature_names": ["a", 2]}, {}, "damaged: feature_names.1 is 2, not of type text"),
@@ -360,13 +360,13 @@ def test_load_refuses_wrong_content(tmp_path: Path, header: Any, change: dict[st
     assert message in _refused(tmp_path / "m")
 
 
-@pytest.mark.parametrize("missing", ["bias", "covariance", "floor"])
+@pytest.mark.parametrize("missing", ["mean", "covariance", "floor"])
 def test_load_refuses_missing_arrays(tmp_path: Path, missing: str) -> None:
     _write(tmp_path / "m", HEADER, **{name: array for name, array in ARRAYS.items() if name != missing})
     assert _refused(tmp_path / "m") == f"FILE is damaged: its header lacks '{missing}'."
 
 
-@pytest.mark.parametrize("version", [1, 2, 3])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_files_from_before_the_first_release_are_refused_with_the_reason(tmp_path: Path, version: int) -> None:
     _write(tmp_path / "m", HEADER | {"format_version": version}, **ARRAYS)
     expected = "FILE is from before the first release; it is read no more: make the file again."

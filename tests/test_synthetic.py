@@ -1,4 +1,4 @@
-"""Random models have the spectrum and bias asked for; contamination replaces what it says it does."""
+"""Random models have the spectrum and mean asked for; contamination replaces what it says it does."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ def test_the_column_space_has_no_preferred_direction() -> None:
 
 
 def test_bias_is_standard_normal_or_its_positive_part() -> None:
-    signed = random_model(2000, 1, bias="signed", random_state=2).bias
+    signed = random_model(2000, 1, mean="signed", random_state=2).mean
     assert stats.kstest(signed, "norm").pvalue > 0.01
-    positive = random_model(2000, 1, random_state=2).bias
+    positive = random_model(2000, 1, random_state=2).mean
     assert_array_equal(positive, np.where(signed > 0, signed, 0.0))
 
 
 def test_random_models_follow_their_seed() -> None:
     assert random_model(3, random_state=5) == random_model(3, random_state=np.random.default_rng(5))
     assert random_model(3, random_state=5) != random_model(3, random_state=6)
-    assert random_model(3, bias="signed") != random_model(3, bias="signed")
+    assert random_model(3, mean="signed") != random_model(3, mean="signed")
     rng = np.random.RandomState(0)
     assert random_model(3, random_state=rng) != random_model(3, random_state=rng)
 
@@ -77,7 +77,7 @@ def test_random_models_follow_their_seed() -> None:
         ({"d": 3, "condition_number": math.inf}, "condition_number must be 1 or more and finite"),
         ({"d": 3, "condition_number": math.nan}, "condition_number must be 1 or more"),
         ({"d": 3, "k": 1, "condition_number": 2.0}, "one column has condition_number 1"),
-        ({"d": 3, "bias": "negative"}, 'bias must be "nonnegative" or "signed", got \'negative\''),
+        ({"d": 3, "mean": "negative"}, 'mean must be "nonnegative" or "signed", got \'negative\''),
         ({"d": 3, "random_state": "x"}, "random_state must be"),
     ],
 )

@@ -22,7 +22,7 @@ LEARN = """
 import numpy as np, unrelu
 truth = unrelu.synthetic.random_model(3, random_state=0)
 learner = unrelu.RectifiedGaussianLearner().fit(truth.sample(5000, random_state=1))
-assert np.abs(learner.bias_ - truth.bias).max() < 6 * learner.bias_stderr_.max(), "the learned bias is off"
+assert np.abs(learner.mean_ - truth.mean).max() < 6 * learner.mean_stderr_.max(), "the learned mean is off"
 unrelu.tables.write_table("x.npy", truth.sample(10))
 unrelu.tables.open_samples("x.npy")
 try:

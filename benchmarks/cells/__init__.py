@@ -5,7 +5,7 @@
     python -m benchmarks.cells cost                 n = 200,000, d = 50, beside one_pass: on an idle machine
 
 The oracle is the one-pass fit with the bad cells missing (and without the outlier rows). Errors are the mean of the
-bias and the weight error of :mod:`unrelu.metrics`, averaged over the draws.
+mean and the weight error of :mod:`unrelu.metrics`, averaged over the draws.
 """
 
 from __future__ import annotations

@@ -28,11 +28,11 @@ BOUNDS = {0.01: 1.1, 0.05: 1.2, 0.1: 1.4}  # most error / oracle's at +6 sd and 
 
 
 def one_pass(x: Rows) -> RectifiedGaussian:
-    return RectifiedGaussianLearner("one_pass", shape="normal").fit(x).distribution_
+    return RectifiedGaussianLearner("one_pass", margins="normal").fit(x).distribution_
 
 
 def robust(x: Rows) -> RectifiedGaussian:
-    return RectifiedGaussianLearner("robust", shape="normal").fit(x).distribution_
+    return RectifiedGaussianLearner("robust", margins="normal").fit(x).distribution_
 
 
 def determinant(x: Rows) -> RectifiedGaussian:
@@ -69,9 +69,9 @@ def error(learned: RectifiedGaussian, truth: RectifiedGaussian) -> float:
 
 def trial(task: tuple[Place, int]) -> Trial:
     place, seed = task
-    warnings.simplefilter("ignore")  # doubts show in the errors
+    warnings.simplefilter("ignore")  # diagnostics show in the errors
     truth, x, bad, outliers = place.draw(seed)
-    learner = RectifiedGaussianLearner(OWN, shape="normal").fit(x)
+    learner = RectifiedGaussianLearner(OWN, margins="normal").fit(x)
     errors = {OWN: error(learner.distribution_, truth)}
     for name, fit in RIVALS.items():
         try:
@@ -84,9 +84,9 @@ def trial(task: tuple[Place, int]) -> Trial:
 
 
 def _shares(flagged: Mask, bad: Mask, outliers: Mask) -> tuple[float, float]:
-    genuine = ~bad & ~outliers[:, None]
+    inlier = ~bad & ~outliers[:, None]
     at = bad & ~outliers[:, None]
-    return float(flagged[at].mean()) if at.any() else math.nan, float(flagged[genuine].mean())
+    return float(flagged[at].mean()) if at.any() else math.nan, float(flagged[inlier].mean())
 
 
 def ratio(trials: list[Trial], name: str) -> float:
@@ -113,7 +113,7 @@ def measured(most: int) -> list[Claim]:
         found, false = (float(np.mean([getattr(each, key) for each in trials])) for key in ("found", "false"))
         lines.append([place.name, *(f"{figures[name]:.3f}" for name in names), f"{found:.2%}", f"{false:.3%}"])
         claims += claims_of(place, figures, found, false)
-    show("Error over the oracle's; bad cells found, genuine cells flagged", ["", *names, "found", "false"], lines)
+    show("Error over the oracle's; bad cells found, inlier cells flagged", ["", *names, "found", "false"], lines)
     return told(*claims)
 
 

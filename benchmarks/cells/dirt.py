@@ -1,4 +1,4 @@
-"""Tables with bad cells, and with outlier rows beside them, of random models (condition number 10, biases >= 0)."""
+"""Tables with bad cells, and with outlier rows beside them, of random models (condition number 10, means >= 0)."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Place:
         )
 
     def draw(self, seed: int) -> tuple[RectifiedGaussian, Rows, Mask, Mask]:
-        """The true model, the table, its bad cells and its outlier rows; genuine cells of all kinds are alike."""
-        truth = synthetic.random_model(self.d, condition_number=10.0, bias="nonnegative", random_state=seed)
+        """The true model, the table, its bad cells and its outlier rows; inlier cells of all kinds are alike."""
+        truth = synthetic.random_model(self.d, condition_number=10.0, mean="nonnegative", random_state=seed)
         x = truth.sample(N, random_state=np.random.default_rng([seed, self.d]))
         rng = np.random.default_rng([seed, self.d, 7])
         bad, outliers = rng.random(x.shape) < self.share, np.zeros(N, dtype=np.bool_)
@@ -53,7 +53,7 @@ class Place:
 def spoiled(kind: str, x: Rows, truth: RectifiedGaussian, rng: np.random.Generator) -> Rows:
     """What cells would be if they were all bad."""
     if kind.startswith("+"):
-        return np.asarray(x + float(kind.split()[0]) * truth.row_norms)
+        return np.asarray(x + float(kind.split()[0]) * truth.std)
     if kind == "zero":
         return np.zeros_like(x)
     if kind == "N(0,9)":

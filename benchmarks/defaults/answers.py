@@ -23,12 +23,12 @@ from benchmarks.rivals import ros
 from unrelu.contracts import FloatArray
 from unrelu.errors import UnreluError
 
-SHAPES, METHODS = ("normal", "log", "free", "auto"), ("one_pass", "full_likelihood")
+SHAPES, METHODS = ("normal", "log", "monotone", "auto"), ("one_pass", "full_likelihood")
 OWN: dict[str, dict[str, Any]] = {
-    f"{shape}, {method}": {"shape": shape, "method": method} for method in METHODS for shape in SHAPES
+    f"{margin}, {method}": {"margins": margin, "method": method} for method in METHODS for margin in SHAPES
 }
 ROBUST: dict[str, dict[str, Any]] = {  # where rows or cells are bad
-    f"auto, {method}": {"shape": "auto", "method": method} for method in ("robust", "robust_cells")
+    f"auto, {method}": {"margins": "auto", "method": method} for method in ("robust", "robust_cells")
 }
 QUANTITIES = ("correlations", "means", "cells")
 LARGEST = 10.0  # times the largest value seen: what is above is absurd
@@ -103,11 +103,11 @@ def default(table: Drawn, random_state: int = 0) -> Default:
             nothing = np.zeros(D)
             return Default(REFUSED.errors, nothing, nothing, (f"refused: {type(error).__name__}",), 0)
     said = [kind for each in caught for kind in getattr(each.message, "kinds", ())]
-    said += [doubt.kind for doubt in imputer.report_.doubts]
+    said += [diagnostic.kind for diagnostic in imputer.report_.diagnostics]
     mean, std = uncut(table, imputer.distribution_)
     answer = Answer.of(table, imputer.correlation_, mean, filled)
     with np.errstate(divide="ignore", invalid="ignore"):
-        z_means = (mean - table.mean) / (std * imputer.bias_stderr_ / imputer.row_norms_)
+        z_means = (mean - table.mean) / (std * imputer.mean_stderr_ / imputer.std_)
         z_correlations = ((imputer.correlation_ - table.correlation) / imputer.correlation_stderr_)[UPPER]
     absurd = count_absurd(table, imputer, filled, random_state) if table.kind.positive else 0
     return Default(

@@ -33,7 +33,7 @@ def covered(place: Place, seed: int) -> tuple[int, int, bool]:
         except UnreluError:
             return 0, int(table.judged.sum()), True
     inside = ((table.behind >= low) & (table.behind <= high))[table.judged]
-    said = any(issubclass(each.category, UnreluWarning) for each in caught) or bool(imputer.report_.doubts)
+    said = any(issubclass(each.category, UnreluWarning) for each in caught) or bool(imputer.report_.diagnostics)
     return int(inside.sum()), inside.size, said
 
 

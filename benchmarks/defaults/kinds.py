@@ -1,7 +1,7 @@
 """Twelve kinds of table: four columns with correlations near .5, a share of each hidden below a floor.
 
 Positive kinds have columns of different units and a floor above 0, which the user names; in the others values below 0
-are hidden and nothing is named. The truth is of the genuine cells before anything was hidden: correlations of the
+are hidden and nothing is named. The truth is of the inlier cells before anything was hidden: correlations of the
 normal behind the columns, or of the normal scores of very many rows where there is none; means and standard deviations;
 and the values themselves. Nothing is hidden behind the zeros of counts: their means are of the counts.
 """
@@ -41,7 +41,7 @@ def lognormals(rng: np.random.Generator, n: int) -> FloatArray:
 
 
 def gammas(rng: np.random.Generator, n: int) -> FloatArray:
-    """Gamma laws with a shape of 2."""
+    """Gamma distributions with a margin of 2."""
     return np.asarray(gammaincinv(2.0, ndtr(normals(rng, n))))
 
 
@@ -174,9 +174,9 @@ def drawn(kind: Kind, n: int, share: float, seed: int) -> Drawn:
     else:
         behind, options = values - limit, {}
         mean, sd, limit = truth.mean - limit[0], np.full(D, truth.sd), np.zeros_like(limit)
-    x, genuine = _as_seen(kind.name, rng, behind, limit, share)
+    x, inlier = _as_seen(kind.name, rng, behind, limit, share)
     hidden = x <= limit
-    judged = hidden & genuine & (kind.name != "counts")
+    judged = hidden & inlier & (kind.name != "counts")
     scale = np.full(D, truth.log_sd) if kind.positive else sd
     return Drawn(kind, x, behind, limit, hidden, judged, options, truth.correlation, mean, sd, scale)
 
@@ -184,20 +184,20 @@ def drawn(kind: Kind, n: int, share: float, seed: int) -> Drawn:
 def _as_seen(
     name: str, rng: np.random.Generator, behind: FloatArray, limit: FloatArray, share: float
 ) -> tuple[FloatArray, BoolArray]:
-    """(the table, its genuine cells)."""
-    x, genuine = np.maximum(behind, limit), np.ones(behind.shape, dtype=np.bool_)
+    """(the table, its inlier cells)."""
+    x, inlier = np.maximum(behind, limit), np.ones(behind.shape, dtype=np.bool_)
     if name == "counts":
-        return np.floor(behind), genuine
+        return np.floor(behind), inlier
     if name == "ties":
-        return np.maximum(np.round(behind / STEP) * STEP, 0.0), genuine
+        return np.maximum(np.round(behind / STEP) * STEP, 0.0), inlier
     if name == "zero-inflated":
-        genuine = rng.random(x.shape) >= 0.5 * share
-        return np.where(genuine, x, 0.0), genuine
+        inlier = rng.random(x.shape) >= 0.5 * share
+        return np.where(inlier, x, 0.0), inlier
     if name == "outlier rows":
         strange = rng.permutation(len(x)) < max(1, round(OUTLIERS * len(x)))
         centre = behind.mean(axis=0) + AWAY
-        return np.where(strange[:, None], centre + rng.standard_normal(x.shape), x), genuine & ~strange[:, None]
+        return np.where(strange[:, None], centre + rng.standard_normal(x.shape), x), inlier & ~strange[:, None]
     if name == "bad cells":
-        genuine = rng.random(x.shape) >= BAD
-        return np.where(genuine, x, x + OFF), genuine
-    return x, genuine
+        inlier = rng.random(x.shape) >= BAD
+        return np.where(inlier, x, x + OFF), inlier
+    return x, inlier

@@ -3,7 +3,8 @@
 An error is the root mean square over all tables of a place (kind x rows x share hidden). The best of its own options is
 the one with the least error on the other tables of the place, for each of them in turn: the least of ten noisy errors
 of one and the same tables would be too small. A table is off where its means or its correlations are off by more than
-two of their standard errors (root mean square over columns or pairs); it was told where the fit warned or had a doubt.
+two of their standard errors (root mean square over columns or pairs); it was told where the fit warned or had a
+diagnostic.
 """
 
 from __future__ import annotations

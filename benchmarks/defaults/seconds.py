@@ -18,7 +18,7 @@ TIMES = 3
 def floored(n: int, d: int) -> np.ndarray:
     """Half of each column at 0."""
     model = synthetic.random_model(d, condition_number=10.0, random_state=0)
-    x = model.with_parts(bias=np.zeros(d)).sample(n, random_state=1)
+    x = model.with_parts(mean=np.zeros(d)).sample(n, random_state=1)
     return np.asarray(x)
 
 
@@ -37,7 +37,7 @@ def run(most: int) -> list[Claim]:  # noqa: ARG001 - one table of each size is e
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         small, large = least(floored(1000, 10)), floored(100_000, 50)
-        plain, ours = least(large, method="one_pass", shape="normal"), least(large)
+        plain, ours = least(large, method="one_pass", margins="normal"), least(large)
     return told(
         Claim("seconds of the default, 1,000 x 10, half floored", small, most=0.5),
         Claim(

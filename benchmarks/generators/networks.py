@@ -67,14 +67,14 @@ class Network:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Inputs z, units H, T = A2 h + b2 and the table X that is seen of them; ``genuine`` is False for outliers."""
+    """Inputs z, units H, T = A2 h + b2 and the table X that is seen of them; ``inlier`` is False for outliers."""
 
     network: Network
     z: FloatArray
     H: FloatArray
     T: FloatArray
     X: FloatArray
-    genuine: BoolArray
+    inlier: BoolArray
 
     def noisy(self, share: float, seed: int) -> Rows:
         """With noise inside the rectifier, of this share of T's root mean square."""
@@ -87,8 +87,8 @@ class Rows:
         net = self.network
         layers = Layers(net.A2, net.A1, net.b1, self.H, self.T - net.b2)
         replaced = layers.with_outliers(kind, share, seed).X
-        genuine = np.asarray((replaced == layers.X).all(axis=1))
-        return replace(self, X=np.where(genuine[:, None], self.X, net.seen(replaced + net.b2)), genuine=genuine)
+        inlier = np.asarray((replaced == layers.X).all(axis=1))
+        return replace(self, X=np.where(inlier[:, None], self.X, net.seen(replaced + net.b2)), inlier=inlier)
 
 
 def drawn(size: Size, seed: int, rectified: bool = True) -> Rows:

@@ -87,11 +87,11 @@ class Recovered:
 
     @cached_property
     def unit_sines(self) -> FloatArray:
-        """Of each found unit the sine between its heights and those of the nearest true one, over genuine rows."""
+        """Of each found unit the sine between its heights and those of the nearest true one, over inlier rows."""
         parts = self.parts
         if parts is None or parts.hidden.shape[1] == 0:
             return np.zeros(0)
-        whole = self.truth.genuine[parts.rows] & np.isfinite(parts.hidden).all(axis=1)
+        whole = self.truth.inlier[parts.rows] & np.isfinite(parts.hidden).all(axis=1)
         return nearest_sines(parts.hidden[whole], self.truth.H[parts.rows][whole])
 
     def right(self, most: float = RIGHT) -> int:
@@ -121,7 +121,7 @@ class Recovered:
         if self.parts is None or self.parts.inputs is None:
             return 1.0
         found, z = self.parts.inputs, self.truth.z[self.parts.rows]
-        rows = np.isfinite(found).all(axis=1) & self.truth.genuine[self.parts.rows]
+        rows = np.isfinite(found).all(axis=1) & self.truth.inlier[self.parts.rows]
         return affine_error(found[rows], z[rows])
 
     @property
@@ -144,7 +144,7 @@ class Recovered:
         A1, b1 = net.A1[partners] * scale[:, None], net.b1[partners] * scale
         true, found = np.column_stack([A1, b1]), np.column_stack([parts.input_weights, parts.input_bias])
         mapped = found @ np.linalg.lstsq(found, true)[0]
-        z = self.truth.z[self.truth.genuine]
+        z = self.truth.z[self.truth.inlier]
         root = np.linalg.cholesky(np.cov(z.T, bias=True).reshape(len(z.T), -1))
         standard = np.column_stack([A1 @ root, b1 + A1 @ z.mean(axis=0)])
         return (

@@ -103,7 +103,7 @@ def rectified_inputs(rows: Rows) -> Rows:
     net, z = rows.network, np.maximum(rows.z, 0.0)
     H = net.hidden(z)
     T = H @ net.A2.T + net.b2
-    return Rows(net, z, H, T, net.seen(T), rows.genuine)
+    return Rows(net, z, H, T, net.seen(T), rows.inlier)
 
 
 def noise_alone(rows: Rows) -> Rows:

@@ -1,6 +1,7 @@
 """Samples of the recovered generator against fresh rows of the true one: energy distance, permuted labels.
 
-A permutation test has its level exactly where both samples have one law. A recovered generator takes z as standard by
+A permutation test has its level exactly where both samples have one distribution. A recovered generator takes z as
+standard by
 the moments of its n rows. m rows on each side see that little as long as m is well below 2 n; "its z made standard" is
 the true network after the same, the best that n rows allow. That the test sees errors is shown by a wrong A1.
 """

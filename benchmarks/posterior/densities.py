@@ -16,7 +16,7 @@ from scipy.stats import multivariate_normal, norm
 from scipy.stats.qmc import Sobol
 
 import unrelu
-from benchmarks.shapes.tables import drawn
+from benchmarks.margins.tables import drawn
 from benchmarks.studies import told
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
@@ -28,12 +28,12 @@ STRONG = 0.9
 Reference = Callable[[unrelu.RectifiedGaussian, FloatArray], tuple[float, float]]
 
 
-def one_factor(bias: FloatArray, loading: FloatArray, row: FloatArray) -> float:
+def one_factor(mean: FloatArray, loading: FloatArray, row: FloatArray) -> float:
     """Log of the integral of phi(z) prod N(x_j; b_j + l_j z, s_j^2) prod Phi((0 - b_j - l_j z)/s_j), s^2 = 1 - l^2."""
     spread, floored = np.sqrt(1.0 - loading**2), row <= 0.0
 
     def log_integrand(z: FloatArray) -> FloatArray:
-        u = (row - bias - z[:, None] * loading) / spread
+        u = (row - mean - z[:, None] * loading) / spread
         of_cells = np.where(floored, log_ndtr(u), norm.logpdf(u) - np.log(spread))
         return np.asarray(norm.logpdf(z) + of_cells.sum(axis=1))
 
@@ -79,16 +79,16 @@ def log_orthant(covariance: FloatArray, upper: FloatArray) -> tuple[float, float
 
 def separated(model: unrelu.RectifiedGaussian, row: FloatArray) -> tuple[float, float]:
     """Log density of a row: of what is seen, times an orthant given that."""
-    below, bias, v = row <= 0.0, model.bias, model.covariance
+    below, mean, v = row <= 0.0, model.mean, model.covariance
     seen = ~below
     if not seen.any():
-        return log_orthant(v, -bias)
+        return log_orthant(v, -mean)
     gain = np.linalg.solve(v[np.ix_(seen, seen)], v[np.ix_(seen, below)]).T
-    density = float(multivariate_normal(bias[seen], v[np.ix_(seen, seen)]).logpdf(row[seen]))
+    density = float(multivariate_normal(mean[seen], v[np.ix_(seen, seen)]).logpdf(row[seen]))
     if not below.any():
         return density, 0.0
     left = v[np.ix_(below, below)] - gain @ v[np.ix_(seen, below)]
-    probability, error = log_orthant(left, -(bias[below] + gain @ (row - bias)[seen]))
+    probability, error = log_orthant(left, -(mean[below] + gain @ (row - mean)[seen]))
     return density + probability, error
 
 
@@ -103,15 +103,15 @@ def loadings(kind: str, d: int, rng: np.random.Generator) -> FloatArray:
 def model_of(kind: str, d: int, seed: int) -> tuple[unrelu.RectifiedGaussian, Reference]:
     """A model with unit variances and floors of 0, and what knows its density."""
     rng = np.random.default_rng([seed, d])
-    bias = rng.uniform(-1.0, 1.0, d) * 2.0 ** (seed % 3)
+    mean = rng.uniform(-1.0, 1.0, d) * 2.0 ** (seed % 3)
     if kind == "three factors":
-        return unrelu.RectifiedGaussian(bias, drawn(1, seed, d).correlation), separated
+        return unrelu.RectifiedGaussian(mean, drawn(1, seed, d).correlation), separated
     if kind == "a chain of .9":
-        return unrelu.RectifiedGaussian(bias, STRONG ** np.abs(np.subtract.outer(range(d), range(d)))), separated
+        return unrelu.RectifiedGaussian(mean, STRONG ** np.abs(np.subtract.outer(range(d), range(d)))), separated
     loading = loadings(kind, d, rng)
     correlation = np.outer(loading, loading)
     np.fill_diagonal(correlation, 1.0)
-    return unrelu.RectifiedGaussian(bias, correlation), lambda _, row: (one_factor(bias, loading, row), 0.0)
+    return unrelu.RectifiedGaussian(mean, correlation), lambda _, row: (one_factor(mean, loading, row), 0.0)
 
 
 SEPARATED = ("three factors", "a chain of .9")
@@ -157,7 +157,7 @@ def references_agree() -> Claim:
 
 
 def far_tails() -> list[Claim]:
-    """Rows all at the floor whose biases are raised until their log probability is below -800."""
+    """Rows all at the floor whose means are raised until their log probability is below -800."""
     error, lost, lowest, count = 0.0, 0, 0.0, 0
     for kind in ONE_FACTOR:
         for d in WIDTHS:
@@ -165,11 +165,11 @@ def far_tails() -> list[Claim]:
             correlation = np.outer(loading, loading)
             np.fill_diagonal(correlation, 1.0)
             for raised in np.geomspace(1.0, 40.0, 25):
-                bias = raised * np.linspace(0.5, 1.0, d)
-                wanted = one_factor(bias, loading, np.zeros(d))
+                mean = raised * np.linspace(0.5, 1.0, d)
+                wanted = one_factor(mean, loading, np.zeros(d))
                 if wanted < -900.0:
                     break
-                found = float(unrelu.RectifiedGaussian(bias, correlation).log_prob(np.zeros((1, d)))[0])
+                found = float(unrelu.RectifiedGaussian(mean, correlation).log_prob(np.zeros((1, d)))[0])
                 lost, lowest, count = lost + (not np.isfinite(found)), min(lowest, wanted), count + 1
                 error = max(error, abs(found - wanted) / d)
     note = f"{count} rows, the lowest log probability {lowest:.0f}"

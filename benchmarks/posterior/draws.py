@@ -32,7 +32,8 @@ TABLES = 20
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A model, a row, and the law of its hidden cells: N(mean, covariance) with ``side`` * y <= ``side`` * limit."""
+    """A model, a row, and the distribution of its hidden cells: N(mean, covariance) with ``side`` * y <= ``side`` *
+    limit."""
 
     model: unrelu.RectifiedGaussian
     row: FloatArray
@@ -76,22 +77,22 @@ def case(seed: int) -> Case:
     hidden = 1 + seed % 10
     d = hidden + 2
     y = unrelu.synthetic.random_model(d, condition_number=[3.0, 30.0, 300.0][seed % 3], random_state=rng)
-    v, bias = y.covariance, y.bias
+    v, mean = y.covariance, y.mean
     side = np.ones(hidden)
     side[rng.random(hidden) < 0.2] = -1.0  # at a ceiling
     if hidden > 2 and seed % 2:
         side[0] = 0.0  # missing
-    seen = bias[:2] + np.sqrt(np.diagonal(v)[:2]) * rng.uniform(-1.0, 1.0, 2)
+    seen = mean[:2] + np.sqrt(np.diagonal(v)[:2]) * rng.uniform(-1.0, 1.0, 2)
     gain = np.linalg.solve(v[:2, :2], v[:2, 2:]).T
-    mean, left = bias[2:] + gain @ (seen - bias[:2]), v[2:, 2:] - gain @ v[:2, 2:]
+    expected, left = mean[2:] + gain @ (seen - mean[:2]), v[2:, 2:] - gain @ v[:2, 2:]
     loose = rng.uniform(-1.0, 0.5, hidden)
     while True:
-        limit = mean + side * loose * np.sqrt(np.diagonal(left))
+        limit = expected + side * loose * np.sqrt(np.diagonal(left))
         row = np.concatenate([seen, np.where(side == 0.0, np.nan, limit)])
         open_ended = np.full(2, np.inf)
         floor = np.concatenate([-open_ended, np.where(side > 0.0, limit, -np.inf)])
         ceiling = np.concatenate([open_ended, np.where(side < 0.0, limit, np.inf)])
-        found = Case(unrelu.RectifiedGaussian(bias, v, floor, ceiling=ceiling), row, mean, left, limit, side)
+        found = Case(unrelu.RectifiedGaussian(mean, v, floor, ceiling=ceiling), row, expected, left, limit, side)
         if len(found.within(found.normals(20_000, np.random.default_rng(0)))) >= 400:
             return found
         loose += 0.1
@@ -150,11 +151,11 @@ def coverage(tables: int) -> list[Claim]:
         learned, known = [], []
         for seed in range(tables):
             table = lognormal(level, seed)
-            imputer = unrelu.FloorImputer(floor=table.limit, shape="log").fit(table.x)
+            imputer = unrelu.FloorImputer(floor=table.limit, margins="log").fit(table.x)
             low, high = (imputer.quantile(table.x, q)[table.floored] for q in (0.05, 0.95))
             learned.append(np.mean((table.truth[table.floored] >= low) & (table.truth[table.floored] <= high)))
             y, truth = np.log(table.x), np.log(table.truth[table.floored])
-            low, high = (table.law.impute(y, quantile=q)[table.floored] for q in (0.05, 0.95))
+            low, high = (table.distribution.impute(y, quantile=q)[table.floored] for q in (0.05, 0.95))
             known.append(np.mean((truth >= low) & (truth <= high)))
         note = f"by the true parameters {100 * np.mean(known):.2f}; {tables} tables of 500 x 10"
         name = f"coverage of 90 % intervals (%), cells floored at the {level:.0%} quantile, learned"

@@ -3,7 +3,7 @@
 The error is the root mean square of log value - log truth over floored cells, over that of the posterior mean of log x
 under the true parameters, which nobody can beat. On that scale ours is the posterior mean of log x, imputed in latent
 units; FloorImputer's own values are means of x, the best guesses of x itself: their logarithms are shown too. Rivals
-are judged by the logarithm of what they fill in. With outliers only genuine rows are judged. Figures are of all cells
+are judged by the logarithm of what they fill in. With outliers only inlier rows are judged. Figures are of all cells
 of all tables; noise is a bootstrap's over tables.
 """
 
@@ -17,9 +17,9 @@ from dataclasses import replace
 import numpy as np
 
 import unrelu
+from benchmarks.margins.contaminated import KINDS
 from benchmarks.posterior.rivals import RIVALS
 from benchmarks.posterior.tables import QUANTILES, D, N, Table, lognormal, with_outliers
-from benchmarks.shapes.contaminated import KINDS
 from benchmarks.studies import show, told
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
@@ -38,7 +38,7 @@ UPPER = np.triu_indices(D, 1)
 
 
 def imputer_of(table: Table, method: str) -> unrelu.FloorImputer:
-    return unrelu.FloorImputer(method, floor=table.limit, shape="log").fit(table.x)
+    return unrelu.FloorImputer(method, floor=table.limit, margins="log").fit(table.x)
 
 
 def log_means(imputer: unrelu.FloorImputer, x: FloatArray) -> FloatArray:
@@ -118,13 +118,13 @@ def with_outlier_rows(tables: int) -> list[Claim]:
     claims = []
     for level in QUANTILES:
         for kind, outliers in KINDS.items():
-            errors = {"robust": Errors(), "one_pass": Errors(), "genuine rows alone": Errors()}
+            errors = {"robust": Errors(), "one_pass": Errors(), "inlier rows alone": Errors()}
             for seed in range(tables):
                 table = lognormal(level, seed)
                 table = table if outliers is None else with_outliers(table, outliers, seed)
                 for method, at in errors.items():
-                    told_them = method.startswith("genuine")
-                    learned = replace(table, x=table.x[table.genuine]) if told_them else table
+                    told_them = method.startswith("inlier")
+                    learned = replace(table, x=table.x[table.inlier]) if told_them else table
                     by = "one_pass" if told_them else method
                     at.add(table, lambda t=table, s=learned, by=by: log_means(imputer_of(s, by), t.x))  # type: ignore[misc]
             robust, others = errors["robust"], {name: each.ratio for name, each in errors.items() if name != "robust"}
@@ -169,5 +169,5 @@ def run(most: int = 10**9) -> list[Claim]:
     tables = min(TABLES, most)
     imputer_of(lognormal(0.3, 0), "one_pass").draw(lognormal(0.3, 0).x)  # compiled or loaded from the cache
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of doubts about contaminated tables
+        warnings.simplefilter("ignore")  # of diagnostics about contaminated tables
         return told(*compared(tables), *with_outlier_rows(min(tables, TABLES_WITH_OUTLIERS)), *completed(tables))

@@ -1,6 +1,7 @@
 """method="full_likelihood": never above one_pass, near the Cramer-Rao bound with one limit a column or three, and fast.
 
-Errors of bias and norm are in true norms. The bound is the inverse of the scores' second moment over many rows of the
+Errors of mean and standard deviation are in true standard deviations. The bound is the inverse of the scores'
+second moment over many rows of the
 true model; a ratio to it has a standard error of 1/sqrt(2 x tables x independent numbers).
 """
 
@@ -17,27 +18,27 @@ import unrelu
 from benchmarks.studies import told
 from benchmarks.table import Claim
 from unrelu.contracts import Assumptions, Block, Evidence, FloatArray, Samples
-from unrelu.fit.likelihood.climbing import CovarianceLaw
+from unrelu.fit.likelihood.maximizing import CovarianceModel
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import LocalEngine
 
 D, N, TABLES = 8, 2000, 60
 BOUND_D, BOUND_N, BOUND_TABLES, BOUND_ROWS = 5, 2000, 600, 200_000
-LIMITS = np.array([-0.8, 0.0, 0.5])  # in true norms from the bias
-QUANTITIES = ("bias", "norm", "correlation")
+LIMITS = np.array([-0.8, 0.0, 0.5])  # in true standard deviations from the mean
+QUANTITIES = ("mean", "norm", "correlation")
 
 Errors = dict[str, list[FloatArray]]
 
 
-def of_weights(weights: FloatArray, noise: float, bias: FloatArray) -> RectifiedGaussian:
-    """Unit norms; the noise is in units of the weights'."""
+def of_weights(weights: FloatArray, noise: float, mean: FloatArray) -> RectifiedGaussian:
+    """Unit standard deviations; the noise is in units of the weights'."""
     covariance = weights @ weights.T + noise**2 * np.eye(len(weights))
     scale = np.sqrt(np.diagonal(covariance))
-    return RectifiedGaussian(bias, covariance / np.outer(scale, scale))
+    return RectifiedGaussian(mean, covariance / np.outer(scale, scale))
 
 
 KINDS: dict[str, Callable[[np.random.Generator], RectifiedGaussian]] = {
-    "signed biases": lambda rng: of_weights(
+    "signed means": lambda rng: of_weights(
         rng.standard_normal((D, D)), 0.0, np.clip(rng.standard_normal(D), -1.5, 1.5)
     ),
     "two factors, noise .7": lambda rng: of_weights(rng.standard_normal((D, 2)), 0.7, 0.5 * rng.standard_normal(D)),
@@ -55,8 +56,8 @@ def run(most: int = 10**9) -> list[Claim]:
 
 def add_errors(errors: Errors, model: RectifiedGaussian, truth: RectifiedGaussian) -> None:
     upper = np.triu_indices(truth.n_features, 1)
-    errors["bias"].append((model.bias - truth.bias) / truth.row_norms)
-    errors["norm"].append(model.row_norms / truth.row_norms - 1.0)
+    errors["mean"].append((model.mean - truth.mean) / truth.std)
+    errors["norm"].append(model.std / truth.std - 1.0)
     errors["correlation"].append((model.correlation - truth.correlation)[upper])
 
 
@@ -73,7 +74,9 @@ def against_one_pass(kind: str, tables: int) -> list[Claim]:
         for method, errors in found.items():
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                add_errors(errors, unrelu.RectifiedGaussianLearner(method, shape="normal").fit(x).distribution_, truth)
+                add_errors(
+                    errors, unrelu.RectifiedGaussianLearner(method, margins="normal").fit(x).distribution_, truth
+                )
     ratios = {q: rmse(found["full_likelihood"][q]) / rmse(found["one_pass"][q]) for q in QUANTITIES}
     return told(
         *(
@@ -93,8 +96,8 @@ class MarkedRows(Samples):
 
     n_rows = None
 
-    def __init__(self, values: FloatArray, beyond: FloatArray) -> None:
-        self.block = Block(values, beyond=beyond.astype(np.int8))
+    def __init__(self, values: FloatArray, censoring: FloatArray) -> None:
+        self.block = Block(values, censoring=censoring.astype(np.int8))
         self.n_rows, self.n_features = values.shape
 
     def blocks(self):  # type: ignore[no-untyped-def]
@@ -103,8 +106,8 @@ class MarkedRows(Samples):
 
 def drawn(truth: RectifiedGaussian, n: int, by_cell: bool, rng: np.random.Generator) -> Samples:
     """Rows with their marks: a floor of 0, or one of three limits for each cell."""
-    y = rng.multivariate_normal(truth.bias, truth.covariance, size=n, method="cholesky")
-    limit = LIMITS[rng.integers(len(LIMITS), size=y.shape)] * truth.row_norms + truth.bias if by_cell else 0.0
+    y = rng.multivariate_normal(truth.mean, truth.covariance, size=n, method="cholesky")
+    limit = LIMITS[rng.integers(len(LIMITS), size=y.shape)] * truth.std + truth.mean if by_cell else 0.0
     rows: Samples = MarkedRows(np.maximum(y, limit), -(y < limit).astype(np.float64))
     return rows
 
@@ -113,10 +116,10 @@ def against_bound(tables: int, by_cell: bool) -> list[Claim]:
     """Errors over the Cramer-Rao bound, at one true model of three factors and noise."""
     rng = np.random.default_rng(7)
     truth = of_weights(rng.standard_normal((BOUND_D, 3)), 0.7, 0.5 * rng.standard_normal(BOUND_D))
-    law = CovarianceLaw(truth.bias, truth.covariance)
+    distribution = CovarianceModel(truth.mean, truth.covariance)
     many = next(iter(drawn(truth, BOUND_ROWS, by_cell, rng).blocks()))
-    _, _, scores = law.scores(many.values.astype(np.float64), many.beyond)  # type: ignore[arg-type]
-    both, variance = law.errors(np.linalg.inv(scores.T @ scores * (BOUND_N / BOUND_ROWS)))
+    _, _, scores = distribution.scores(many.values.astype(np.float64), many.censoring)  # type: ignore[arg-type]
+    both, variance = distribution.errors(np.linalg.inv(scores.T @ scores * (BOUND_N / BOUND_ROWS)))
     upper = np.triu_indices(BOUND_D, 1)
     bounds = dict(zip(QUANTITIES, (both[:, 0, 0], both[:, 1, 1], variance[upper]), strict=True))
     errors: Errors = {q: [] for q in QUANTITIES}
@@ -143,11 +146,11 @@ def seconds() -> list[Claim]:
     rng = np.random.default_rng(0)
     truth = of_weights(rng.standard_normal((20, 3)), 0.7, rng.uniform(-0.5, 0.5, 20))
     x = truth.sample(20_000, random_state=1)
-    unrelu.RectifiedGaussianLearner("full_likelihood", shape="normal").fit(x[:500])
+    unrelu.RectifiedGaussianLearner("full_likelihood", margins="normal").fit(x[:500])
     claims = []
     for k, most in ((None, 60.0), (3, 60.0), ("auto", None)):
         start = time.perf_counter()
-        report = unrelu.RectifiedGaussianLearner("full_likelihood", shape="normal", n_components=k).fit(x).report_
+        report = unrelu.RectifiedGaussianLearner("full_likelihood", margins="normal", n_components=k).fit(x).report_
         taken, words = time.perf_counter() - start, "" if k is None else f", n_components={k!r}"
         note = f"{report.rounds} rounds, {100 * report.share_floored:.0f} % floored"
         claims.append(Claim(f"full_likelihood{words}, s, d=20, n=20,000", taken, most=most, note=note))

@@ -16,28 +16,28 @@ from unrelu.contracts import FloatArray
 N, D, ROUNDS, MOST = 100_000, 20, 3, 10.0
 
 
-def model(shape: bool) -> unrelu.RectifiedGaussian:
+def model(margin: bool) -> unrelu.RectifiedGaussian:
     """Correlations of random rows of weights; the median of every column is its floor."""
     drawn = unrelu.synthetic.random_model(D, condition_number=10, random_state=0)
-    shapes = [unrelu.shapes.Log()] * D if shape else None
-    return unrelu.RectifiedGaussian(np.zeros(D), drawn.correlation, 1.0 if shape else 0.0, shapes=shapes)
+    margins = [unrelu.margins.Log()] * D if margin else None
+    return unrelu.RectifiedGaussian(np.zeros(D), drawn.correlation, 1.0 if margin else 0.0, margins=margins)
 
 
 TASKS: dict[str, Callable[[unrelu.RectifiedGaussian, FloatArray], object]] = {
-    "impute": lambda law, rows: law.impute(rows),
-    "log_prob": lambda law, rows: law.log_prob(rows),
-    "one draw of every row": lambda law, rows: law.sample_latent(rows, random_state=0),
+    "impute": lambda distribution, rows: distribution.impute(rows),
+    "log_prob": lambda distribution, rows: distribution.log_prob(rows),
+    "one draw of every row": lambda distribution, rows: distribution.sample_latent(rows, random_state=0),
 }
 
 
 def run(most: int = 10**9) -> list[Claim]:
     claims = []
-    for words, law in (("no shape", model(shape=False)), ("shape='log'", model(shape=True))):
-        x = law.sample(N, random_state=1)
-        share = float(np.mean(x <= law.floor))
+    for words, distribution in (("no margin", model(margins=False)), ("margins='log'", model(margins=True))):
+        x = distribution.sample(N, random_state=1)
+        share = float(np.mean(x <= distribution.floor))
         for name, task in TASKS.items():
-            task(law, x[:500])  # compiled or loaded from the cache
-            times = [seconds(partial(task, law, x)) for _ in range(min(ROUNDS, most))]
+            task(distribution, x[:500])  # compiled or loaded from the cache
+            times = [seconds(partial(task, distribution, x)) for _ in range(min(ROUNDS, most))]
             label = f"seconds of {name}, n={N:,}, d={D}, {share:.0%} floored, {words}"
             spent = ", ".join(f"{each:.1f}" for each in times)
             claims.append(Claim(label, min(times), MOST, note=f"rounds: {spent} s"))

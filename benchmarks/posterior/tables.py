@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtri
 
 import unrelu
-from benchmarks.shapes.contaminated import Outliers
+from benchmarks.margins.contaminated import Outliers
 from unrelu.contracts import BoolArray, FloatArray
 
 N, D = 500, 10
@@ -23,23 +23,23 @@ OUTLIERS = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The table with limits, the values behind it, the law of their logarithms, and which rows are genuine."""
+    """The table with limits, the values behind it, the distribution of their logarithms, and which rows are genuine."""
 
     x: FloatArray
     truth: FloatArray
     limit: FloatArray
-    law: unrelu.RectifiedGaussian
-    genuine: BoolArray
+    distribution: unrelu.RectifiedGaussian
+    inlier: BoolArray
 
     @property
     def floored(self) -> BoolArray:
-        """Cells of genuine rows at their limit."""
-        return np.asarray((self.x <= self.limit) & self.genuine[:, None])
+        """Cells of inlier rows at their limit."""
+        return np.asarray((self.x <= self.limit) & self.inlier[:, None])
 
     def squared_errors(self, logs: FloatArray) -> tuple[float, float]:
         """Mean squared errors of floored cells: of these logarithms, and of their means under the true parameters."""
         at, truth = self.floored, np.log(self.truth)
-        best = self.law.impute(np.log(self.x), below="latent")
+        best = self.distribution.impute(np.log(self.x), below="latent")
         return float(np.mean((logs - truth)[at] ** 2)), float(np.mean((best - truth)[at] ** 2))
 
 
@@ -50,13 +50,13 @@ def lognormal(level: float, seed: int) -> Table:
     np.fill_diagonal(correlation, 1.0)
     y = mean + scale * (rng.standard_normal((N, D)) @ np.linalg.cholesky(correlation).T)
     limit = np.exp(mean + scale * ndtri(level))
-    law = unrelu.RectifiedGaussian(mean, correlation * np.outer(scale, scale), np.log(limit))
-    return Table(np.maximum(np.exp(y), limit), np.exp(y), limit, law, np.ones(N, dtype=bool))
+    distribution = unrelu.RectifiedGaussian(mean, correlation * np.outer(scale, scale), np.log(limit))
+    return Table(np.maximum(np.exp(y), limit), np.exp(y), limit, distribution, np.ones(N, dtype=bool))
 
 
 def with_outliers(table: Table, outliers: Outliers, seed: int) -> Table:
     """One row in ten replaced, and cut off at the limits as all are."""
-    rng, genuine, x = np.random.default_rng([seed, 7]), np.ones(N, dtype=bool), table.x.copy()
-    genuine[rng.choice(N, int(OUTLIERS * N), replace=False)] = False
-    x[~genuine] = np.maximum(outliers(rng, x[~genuine]), table.limit)
-    return replace(table, x=x, genuine=genuine)
+    rng, inlier, x = np.random.default_rng([seed, 7]), np.ones(N, dtype=bool), table.x.copy()
+    inlier[rng.choice(N, int(OUTLIERS * N), replace=False)] = False
+    x[~inlier] = np.maximum(outliers(rng, x[~inlier]), table.limit)
+    return replace(table, x=x, inlier=inlier)

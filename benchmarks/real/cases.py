@@ -132,42 +132,42 @@ CASES = (
 
 @dataclass(frozen=True)
 class Fitted:
-    """Root mean squared error of the latent means in standard errors; the kinds of doubts in every repetition."""
+    """Root mean squared error of the latent means in standard errors; the kinds of diagnostics in every repetition."""
 
     error: float
-    doubts: set[str]
+    diagnostics: set[str]
 
 
 def fitted(table: Callable[[FloatArray], Any], options: Options, truth: float | tuple[float, ...]) -> Fitted:
-    errors, doubts = [], []
+    errors, diagnostics = [], []
     for seed in range(REPEATS):
         z = np.random.default_rng(seed).multivariate_normal(np.zeros(COLUMNS), CORRELATION, size=ROWS)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            learner = unrelu.RectifiedGaussianLearner(**{"method": "one_pass", "shape": "normal", **options}).fit(
+            learner = unrelu.RectifiedGaussianLearner(**{"method": "one_pass", "margins": "normal", **options}).fit(
                 table(z)
             )
-        errors.append((learner.bias_ - np.asarray(truth)) / learner.bias_stderr_)
-        doubts.append({doubt.kind for doubt in learner.report_.doubts})
-    return Fitted(float(np.sqrt(np.mean(np.square(errors)))), set.intersection(*doubts))
+        errors.append((learner.mean_ - np.asarray(truth)) / learner.mean_stderr_)
+        diagnostics.append({diagnostic.kind for diagnostic in learner.report_.diagnostics})
+    return Fitted(float(np.sqrt(np.mean(np.square(errors)))), set.intersection(*diagnostics))
 
 
 def run() -> list[Claim]:
     claims, silent = [], 0
     for case in CASES:
         before = fitted(case.table, case.options, case.truth)
-        silent += before.error > 2.0 and not before.doubts
-        said = ", ".join(sorted(before.doubts)) or "nothing"
+        silent += before.error > 2.0 and not before.diagnostics
+        said = ", ".join(sorted(before.diagnostics)) or "nothing"
         claims.append(Claim(f"{case.name}: rms z as tried", before.error, note=f"said: {said}"))
         if case.said:
             claims.append(
-                Claim(f"  said {case.said!r} in each of {REPEATS}", float(case.said in before.doubts), least=1.0)
+                Claim(f"  said {case.said!r} in each of {REPEATS}", float(case.said in before.diagnostics), least=1.0)
             )
         truth = case.truth if case.right_truth is None else case.right_truth
         if not case.said:
             claims.append(Claim("  right", before.error, most=1.6))
         else:
             after = fitted(case.right_table or case.table, case.right, truth)
-            left = ", ".join(sorted(after.doubts)) or "nothing"
+            left = ", ".join(sorted(after.diagnostics)) or "nothing"
             claims.append(Claim("  rms z with the remedy", after.error, most=1.6, note=f"said: {left}"))
     return [*claims, Claim("silent wrong answers among them", silent, most=0.0)]

@@ -1,4 +1,4 @@
-"""The two files of real data, where they are present: is a table strange to the model that was learned from it?
+"""The two files of real data, where they are present: is a table outlying to the model that was learned from it?
 
 Casco: 219 x 22 concentrations; what is below 1.0, the least sensitive years' limit, is at it; logarithms. Before:
 scored by the learned correlations as they are. After: by the shrunken ones that the model carries.
@@ -48,16 +48,16 @@ def casco() -> list[Claim]:
     table = np.log(np.maximum(data.iloc[:, 3:].to_numpy(float), 1.0))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        learner = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(table)
-        law = learner.distribution_
-        before = judged(RectifiedGaussian(law.bias, law.covariance, law.floor), table)
-        after = judged(law, table)
-        robust = unrelu.FloorOutlierDetector(shape="normal", false_alarm_rate=FALSE_ALARMS).fit(table)
+        learner = unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(table)
+        distribution = learner.distribution_
+        before = judged(RectifiedGaussian(distribution.mean, distribution.covariance, distribution.floor), table)
+        after = judged(distribution, table)
+        robust = unrelu.FloorOutlierDetector(margins="normal", false_alarm_rate=FALSE_ALARMS).fit(table)
         kept = robust.row_weights_ > 0.5
         flagged = robust.predict(table) == -1
-    doubts = ", ".join(doubt.kind for doubt in learner.report_.doubts) or "nothing"
+    diagnostics = ", ".join(diagnostic.kind for diagnostic in learner.report_.diagnostics) or "nothing"
     return [
-        Claim("Casco: own rows flagged at 1 %, before", before[0], note=f"said: {doubts}"),
+        Claim("Casco: own rows flagged at 1 %, before", before[0], note=f"said: {diagnostics}"),
         Claim("  after", after[0], most=before[0] / 3.0, note=f"shrunken by {learner.report_.shrinkage.amount:.2f}"),
         Claim("  largest residual in sd, before", before[1]),
         Claim("  after", after[1], most=50.0),
@@ -79,10 +79,10 @@ def proteins() -> list[Claim]:
         logs = np.log2(numbers)
         floor = np.quantile(logs[numbers > 0.0], 0.02)
         table = np.maximum(logs, floor)
-        learner = unrelu.RectifiedGaussianLearner("one_pass", shape="normal", floor=floor).fit(table)
-    doubts = ", ".join(doubt.kind for doubt in learner.report_.doubts) or "nothing"
+        learner = unrelu.RectifiedGaussianLearner("one_pass", margins="normal", floor=floor).fit(table)
+    diagnostics = ", ".join(diagnostic.kind for diagnostic in learner.report_.diagnostics) or "nothing"
     floored = learner.report_.share_floored
-    return [Claim("Proteins, log2, zeros at the floor: share floored", floored, note=f"said: {doubts}")]
+    return [Claim("Proteins, log2, zeros at the floor: share floored", floored, note=f"said: {diagnostics}")]
 
 
 def run() -> list[Claim]:

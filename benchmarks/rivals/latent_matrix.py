@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from benchmarks.rivals.latent_cells import gap_cells, projected_cells
-from unrelu.contracts import FloatArray, unwatched
+from unrelu.contracts import FloatArray, no_progress
 from unrelu.recovery.matrix.descent import Iterate, Recovered, Task
 from unrelu.recovery.matrix.factors import Cells, Factors
 
@@ -113,10 +113,10 @@ class Course:
     def hear(self, left: FloatArray, right: FloatArray, residual: float) -> None:
         """The factors W, H after one more iteration and their relative residual."""
         factors = Factors(left, right.T, None)
-        if self._task.watch is not unwatched:
+        if self._task.progress is not no_progress:
             finished = self._finished(factors)
             shown = self._residual(finished) if self._task.free_bias else residual
-            self._task.watch(Iterate(len(self._residuals), shown, finished).step())
+            self._task.progress(Iterate(len(self._residuals), shown, finished).step())
         self._residuals.append(residual)
         reached = self._within_tolerance(factors, residual)
         if reached or residual < self._lowest:

@@ -184,23 +184,26 @@ def peeled_off(X: np.ndarray, widths: list[int]) -> tuple[Peeled | CannotPeelErr
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)
         try:
-            peeled: Peeled | CannotPeelError = unrelu.peel(X, widths, watch=give_up)
+            peeled: Peeled | CannotPeelError = unrelu.peel(X, widths, progress=give_up)
         except CannotPeelError as error:
             peeled = error
     return peeled, time.perf_counter() - start
 
 
-def law_ratios(peeled: Peeled, layers: Layers) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
-    """Ratios of errors, and both: of the peeled law and of the one learned from the true units, in the same units."""
+def distribution_ratios(peeled: Peeled, layers: Layers) -> tuple[dict[str, float], dict[str, float], dict[str, float]]:
+    """Ratios of errors, and both: of the peeled distribution and of the one learned from the true units, in the
+    same units."""
     layer = peeled.layers[0]
     known = layer.column_identifiable
     order = sines(layer.weights[known], layers.A[known])[1]
     scale = np.linalg.norm(layers.A[known], axis=0)[order]
     truth = unrelu.RectifiedGaussian.from_weights(layers.W[order] * scale[:, None], layers.b[order] * scale)
     reference = (
-        unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(layers.H[:, order] * scale).distribution_
+        unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(layers.H[:, order] * scale).distribution_
     )
-    found, known_units = (parameter_errors(law, truth) for law in (peeled.hidden_distribution, reference))
+    found, known_units = (
+        parameter_errors(distribution, truth) for distribution in (peeled.hidden_distribution, reference)
+    )
     # kl is infinite where a learned covariance is singular
     names = [name for name in ("bias", "weights", "kl") if np.isfinite([found[name], known_units[name]]).all()]
     ratios = {name: found[name] / known_units[name] for name in names}

@@ -16,7 +16,7 @@ import unrelu
 from benchmarks.studies import show, told
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussianLearner
-from unrelu.contracts import Step, unwatched
+from unrelu.contracts import Step, no_progress
 
 N, D, PARTS, REPETITIONS = 400_000, 200, 40, 3
 FASTER, EQUAL = 1.6, 1e-10
@@ -30,7 +30,7 @@ def run(most: int = 10**9) -> list[Claim]:
     with cluster(1) as (client, table):
         one, alone = best_fit(client, table, repetitions)
         rows.append(["1 worker", *figures(alone)])
-        here = RectifiedGaussianLearner("one_pass", shape="normal").fit(table.compute())
+        here = RectifiedGaussianLearner("one_pass", margins="normal").fit(table.compute())
     with cluster(2) as (client, table):
         two, together = best_fit(client, table, repetitions)
         rows.append(["2 workers", *figures(together)])
@@ -77,17 +77,17 @@ def best_fit(client: Any, table: Any, repetitions: int) -> tuple[RectifiedGaussi
     return timed[0][0], min(seconds for _, seconds in timed)
 
 
-def timed_fit(client: Any, table: Any, watch: Any = unwatched) -> tuple[RectifiedGaussianLearner, Seconds]:
+def timed_fit(client: Any, table: Any, progress: Any = no_progress) -> tuple[RectifiedGaussianLearner, Seconds]:
     """The model; seconds of the fit, of its pass, and of the worker that computed most."""
     passed: list[float] = []
 
     def hear(step: Step) -> None:
         if step.done == N:
             passed.append(time.perf_counter())
-        watch(step)
+        progress(step)
 
     before, start = client.run(time.process_time), time.perf_counter()
-    learner = RectifiedGaussianLearner("one_pass", shape="normal").watched_by(hear).fit(table)
+    learner = RectifiedGaussianLearner("one_pass", margins="normal").with_progress(hear).fit(table)
     seconds = time.perf_counter() - start
     after = client.run(time.process_time)
     return learner, (seconds, passed[0] - start, max(after[k] - before.get(k, 0.0) for k in after))
@@ -107,8 +107,8 @@ def fit_with_a_loss(client: Any, table: Any) -> tuple[RectifiedGaussianLearner, 
 
 
 def difference(one: RectifiedGaussianLearner, other: RectifiedGaussianLearner) -> float:
-    """Of bias and covariance."""
-    pairs = ((one.bias_, other.bias_), (one.covariance_, other.covariance_))
+    """Of mean and covariance."""
+    pairs = ((one.mean_, other.mean_), (one.covariance_, other.covariance_))
     return max(float(np.abs(mine - theirs).max()) for mine, theirs in pairs)
 
 

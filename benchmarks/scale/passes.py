@@ -46,10 +46,10 @@ def measured(n: int, d: int, rounds: int) -> dict[str, float]:
     x = floored(n, d)
     short = x.astype(np.float32)
     for table in (x, short):
-        RectifiedGaussianLearner("one_pass", shape="normal").fit(table[:20_000])  # compiled or loaded from the cache
+        RectifiedGaussianLearner("one_pass", margins="normal").fit(table[:20_000])  # compiled or loaded from the cache
     tasks: dict[str, Callable[[], object]] = {
-        "idle": lambda: RectifiedGaussianLearner("one_pass", shape="normal").fit(x),
-        "float32": lambda: RectifiedGaussianLearner("one_pass", shape="normal").fit(short),
+        "idle": lambda: RectifiedGaussianLearner("one_pass", margins="normal").fit(x),
+        "float32": lambda: RectifiedGaussianLearner("one_pass", margins="normal").fit(short),
         "cov": lambda: np.cov(x, rowvar=False),
     }
     with threadpool_limits(available_cores(), user_api="blas"):

@@ -33,7 +33,7 @@ def run(most: int = 10**9) -> list[Claim]:
         engine.collect(samples, question)  # compiled or loaded from the cache
     times = [[seconds(lambda s=s: engine.collect(s, question)) for s in passes] for _ in range(rounds)]  # type: ignore[misc]
     sparse, dense = np.median(times, axis=0) * [1.0, N / DENSE_ROWS]
-    fit = seconds(lambda: RectifiedGaussianLearner("one_pass", shape="normal").fit(x))
+    fit = seconds(lambda: RectifiedGaussianLearner("one_pass", margins="normal").fit(x))
     header = ["zeros", "sparse pass, s", "dense pass, s", "sparse fit, s"]
     show(f"{N:,} x {D}", header, [[f"{1 - x.nnz / N / D:.1%}", f"{sparse:.2f}", f"{dense:.2f}", f"{fit:.2f}"]])
     note = f"dense: {DENSE_ROWS:,} rows, times {N // DENSE_ROWS}"

@@ -23,17 +23,17 @@ table["skewed"] = np.maximum(np.exp(y[:, 2]), 0.6)
 
 floor = {"skewed": 0.6}
 plain = unrelu.RectifiedGaussianLearner(floor=floor).fit(table)
-for doubt in plain.report_.doubts:
-    print(doubt.kind, doubt.columns, doubt.remedy)
+for diagnostic in plain.report_.diagnostics:
+    print(diagnostic.kind, diagnostic.columns, diagnostic.remedy)
 check = plain.check(table, n_simulations=99)
 print(check.verdict)
 
 # %%
-# With a shape for it, nothing is left to find.
+# With a margin for it, nothing is left to find.
 
-shaped = unrelu.RectifiedGaussianLearner(floor=floor, shape={"skewed": "auto"}).fit(table)
-print([shape.kind for shape in shaped.shapes_])
-print(shaped.check(table, n_simulations=99).verdict)
+with_margins = unrelu.RectifiedGaussianLearner(floor=floor, margins={"skewed": "auto"}).fit(table)
+print([margin.kind for margin in with_margins.margins_])
+print(with_margins.check(table, n_simulations=99).verdict)
 
 # %%
 # The same in a picture: the column against both models, above its floor.
@@ -42,10 +42,12 @@ x = np.linspace(0.6, 6.0, 300)
 figure, axis = plt.subplots(figsize=(7, 3.6), layout="constrained")
 seen = table["skewed"][table["skewed"] > 0.6]
 axis.hist(seen, bins=40, range=(0.6, 6.0), weights=np.full(len(seen), 40 / 5.4 / len(table)), color="0.85")
-axis.plot(x, norm.pdf(x, plain.bias_[2], plain.row_norms_[2]), color="#d55e00", label="taken for normal")
-curve = shaped.shapes_[2]
+axis.plot(x, norm.pdf(x, plain.mean_[2], plain.std_[2]), color="#d55e00", label="taken for normal")
+curve = with_margins.margins_[2]
 latent, slope = curve.to_latent(x), np.exp(curve.log_slope(x))
-axis.plot(x, norm.pdf(latent, shaped.bias_[2], shaped.row_norms_[2]) * slope, color="#0b5cad", label="shape learned")
+axis.plot(
+    x, norm.pdf(latent, with_margins.mean_[2], with_margins.std_[2]) * slope, color="#0b5cad", label="margin learned"
+)
 axis.set(xlabel="skewed", ylabel="density above the floor")
 axis.legend(frameon=False)
 plt.show()

@@ -23,10 +23,10 @@ limits = np.exp([np.quantile(column, share) for column, share in zip(logs.T, np.
 table = pd.DataFrame(np.maximum(np.exp(logs), limits), columns=names)
 
 # %%
-# Floors go by name. ``shape="log"`` says that logarithms are normal; ``"auto"`` would find that out.
+# Floors go by name. ``margins="log"`` says that logarithms are normal; ``"auto"`` would find that out.
 
 floor = dict(zip(names, limits, strict=True))
-learner = unrelu.RectifiedGaussianLearner(floor=floor, shape="log").fit(table)
+learner = unrelu.RectifiedGaussianLearner(floor=floor, margins="log").fit(table)
 for column in learner.distribution_.column_summary()[:3]:
     print(f"{column['column']}: {column['share_floored']:.0%} below the limit, median {column['median']:.3g}")
 

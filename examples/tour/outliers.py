@@ -2,7 +2,7 @@
 Outlier rows: learn without them, and find them
 ===============================================
 
-One row in five is of another kind, and no gap shows it. ``method="robust"`` gives the fit that the genuine rows alone
+One row in five is of another kind, and no gap shows it. ``method="robust"`` gives the fit that the inlier rows alone
 would have given; :class:`unrelu.FloorOutlierDetector` gives every row a p-value.
 """
 
@@ -20,14 +20,14 @@ X[:400] = np.maximum(np.random.default_rng(2).normal(2.0, 1.0, (400, 5)), 0.0)
 
 plain, robust = unrelu.RectifiedGaussianLearner().fit(X), unrelu.RectifiedGaussianLearner("robust").fit(X)
 known = unrelu.RectifiedGaussianLearner().fit(X[400:])  # had we known
-for name, learner in {"all rows": plain, "robust": robust, "genuine rows only": known}.items():
+for name, learner in {"all rows": plain, "robust": robust, "inlier rows only": known}.items():
     errors = unrelu.metrics.parameter_errors(learner.distribution_, truth)
-    print(f"{name}: bias off by {errors['bias']:.3f}, weights by {errors['weights']:.3f}")
+    print(f"{name}: mean off by {errors['bias']:.3f}, weights by {errors['weights']:.3f}")
 for group in robust.report_.groups:
     print(group)
 
 # %%
-# Rows and cells that are strange, by a model that is not bent by them.
+# Rows and cells that are outlying, by a model that is not bent by them.
 
 detector = unrelu.FloorOutlierDetector().fit(X)
 p_values = detector.p_values(X)
@@ -38,7 +38,7 @@ print("cells of the first row, in standard deviations:", detector.cell_residuals
 
 # %%
 figure, axes = plt.subplots(1, 2, figsize=(10, 4), layout="constrained")
-axes[0].plot(X[400:, 0], X[400:, 1], ".", markersize=3, color="0.7", label="genuine")
+axes[0].plot(X[400:, 0], X[400:, 1], ".", markersize=3, color="0.7", label="inlier")
 axes[0].plot(X[:400, 0], X[:400, 1], ".", markersize=3, color="#d55e00", label="outliers")
 axes[0].set(title="two of five columns", xlabel="x0", ylabel="x1")
 axes[0].legend(frameon=False, markerscale=3)

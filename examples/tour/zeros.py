@@ -3,7 +3,7 @@ Many zeros: rain, spend, and a synthetic table
 ==============================================
 
 Half of the days are dry at each of five stations. A dry day is one on which the weather was below the
-floor of rain, more or less far; how rain is skewed above it is learned with ``shape="auto"``.
+floor of rain, more or less far; how rain is skewed above it is learned with ``margins="auto"``.
 """
 
 import matplotlib.pyplot as plt
@@ -24,8 +24,8 @@ print(f"{(rain == 0).to_numpy().mean():.0%} of the days are dry")
 # %%
 # Zeros need no option: 0 is the default floor.
 
-learner = unrelu.RectifiedGaussianLearner(shape="auto").fit(rain)
-print([shape.kind for shape in learner.shapes_])
+learner = unrelu.RectifiedGaussianLearner(margins="auto").fit(rain)
+print([margin.kind for margin in learner.margins_])
 pairs = np.triu_indices(5, 1)
 for name, found in {"np.corrcoef": np.corrcoef(rain, rowvar=False), "unrelu": learner.correlation_}.items():
     print(f"{name}: correlations off by {np.sqrt(np.mean((found - correlation)[pairs] ** 2)):.3f}")

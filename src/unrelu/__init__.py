@@ -12,26 +12,26 @@ from unrelu.registry import offer, offered
 
 if TYPE_CHECKING:
     from unrelu import errors as errors
+    from unrelu import margins as margins
     from unrelu import methods as methods
     from unrelu import metrics as metrics
     from unrelu import papers as papers
     from unrelu import recovery as recovery
-    from unrelu import shapes as shapes
     from unrelu import synthetic as synthetic
     from unrelu import tables as tables
     from unrelu._version import __version__ as __version__
     from unrelu.estimators import FloorImputer as FloorImputer
     from unrelu.estimators import FloorOutlierDetector as FloorOutlierDetector
+    from unrelu.estimators import RectifiedGaussianGraph as RectifiedGaussianGraph
     from unrelu.estimators import RectifiedGaussianLearner as RectifiedGaussianLearner
     from unrelu.estimators import RectifiedGaussianMixture as RectifiedGaussianMixture
-    from unrelu.estimators import RectifiedGaussianNetwork as RectifiedGaussianNetwork
-    from unrelu.estimators import activations as activations
     from unrelu.estimators import check_model as check_model
+    from unrelu.estimators import learn_layer as learn_layer
     from unrelu.estimators import merge as merge
     from unrelu.model import RectifiedGaussian as RectifiedGaussian
     from unrelu.papers import guarantees as guarantees
     from unrelu.recovery.latent_estimator import ReLULatentRecovery as ReLULatentRecovery
-    from unrelu.recovery.latent_estimator import recall as recall
+    from unrelu.recovery.latent_estimator import denoise as denoise
     from unrelu.recovery.latent_estimator import recover_latent as recover_latent
     from unrelu.recovery.layers.peeled import Peeled as Peeled
     from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery as ReLUMatrixRecovery
@@ -49,7 +49,7 @@ offer(
     RectifiedGaussian="model file",
     RectifiedGaussianLearner="learner's file",
     FloorImputer="imputer's file",
-    RectifiedGaussianNetwork="network's file",
+    RectifiedGaussianGraph="graph's file",
     RectifiedGaussianMixture="mixture's file",
     FloorOutlierDetector="detector's file",
     ReLUMatrixRecovery="model file",

@@ -20,7 +20,7 @@ from unrelu.notebook import Shown
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-Marks = NDArray[np.int8]  # what Block.beyond says of cells
+Censoring = NDArray[np.int8]  # what Block.beyond says of cells
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -38,15 +38,15 @@ class RowLabels:
 class Block:
     """A run of consecutive rows. ``values`` is n x d (float32 or float64), NaN where missing.
 
-    ``beyond`` is n x d: -1 where a cell only says "at most its number", 1 where it says "at least", 0 where the number
-    was seen, or is missing. None: the cells at their column's floor are at most it, and the others were seen.
+    ``censoring`` is n x d: -1 where a cell only says "at most its number", 1 where it says "at least", 0 where the
+    number was seen, or is missing. None: the cells at their column's floor are at most it, and the others were seen.
     """
 
     values: NDArray[np.floating[Any]]
     first_row: int = 0
     weights: FloatArray | None = None
     groups: RowLabels | None = None
-    beyond: Marks | None = None
+    censoring: Censoring | None = None
 
     @property
     def n_rows(self) -> int:
@@ -99,9 +99,10 @@ class Samples:
     limits: CellLimits | None = None
     """Limits that cells of the table state themselves, if some do."""
     limits_by_cell: tuple[int, ...] = ()
-    """Columns whose cells have limits of their own, marked in ``Block.beyond``; they have no floor and no ceiling."""
+    """Columns whose cells have limits of their own, marked in ``Block.censoring``; they have no floor and no
+    ceiling."""
     engine: Callable[..., Engine] | None = None
-    """``engine(watch, stage)``: who reads the rows (of the ``source``), if not this process."""
+    """``engine(progress, stage)``: who reads the rows (of the ``source``), if not this process."""
     place: Any = None
     """The device (:class:`unrelu.passes.device.Place`) that the rows are on, if on one."""
     in_memory: bool = False
@@ -256,11 +257,11 @@ class Step:
     state: Any = None
 
 
-Watch = Callable[[Step], None]
+Progress = Callable[[Step], None]
 """Hears of every step. What it raises ends the work, with nothing half done."""
 
 
-def unwatched(step: Step) -> None:
+def no_progress(step: Step) -> None:
     """Nobody watches."""
 
 
@@ -271,22 +272,22 @@ def unwatched(step: Step) -> None:
 class Assumptions:
     """What the user says about the model, whatever the method.
 
-    ``floor``: one number per column, -inf where there is none. ``nonnegative_bias``: every bias is at or above its
+    ``floor``: one number per column, -inf where there is none. ``nonnegative_mean``: every mean is at or above its
     floor, as Wu et al. 2019 and Bulusu et al. 2022 assume. ``n_components``: the number k of latent inputs z, so that S
     = W W' has rank k (None: any rank), but for noise where a method has it; ``auto_components``: k is to be found.
     ``floor_tolerance``: noise after the floor; values within it of the floor count as floored, so that a value is only
-    taken for what it is from floor + tolerance on. ``mirrored``: columns with a ceiling, whose values are shown upside
+    taken for what it is from floor + tolerance on. ``negated``: columns with a ceiling, whose values are shown upside
     down, so that the ceiling is a floor; none where empty. A column whose cells have limits of their own has the floor
-    -inf, so that draws of its model are not cut off. ``shapes`` (:mod:`unrelu.shapes`): what turned the user's values
+    -inf, so that draws of its model are not cut off. ``margins`` (:mod:`unrelu.margins`): what turned the user's values
     into those that are learned from; none where empty.
     """
 
     floor: tuple[float, ...]
-    nonnegative_bias: bool = False
+    nonnegative_mean: bool = False
     n_components: int | None = None
     floor_tolerance: float = 0.0
-    mirrored: tuple[bool, ...] = ()
-    shapes: tuple[Any, ...] = field(default=(), compare=False, metadata={"in files": False})
+    negated: tuple[bool, ...] = ()
+    margins: tuple[Any, ...] = field(default=(), compare=False, metadata={"in files": False})
     auto_components: bool = False
 
     @property
@@ -298,11 +299,11 @@ class Assumptions:
 
     @property
     def sign(self) -> FloatArray:
-        """-1 for columns that are upside down, 1 for the others."""
-        return np.where(self.mirrored or (False,) * len(self.floor), -1.0, 1.0)
+        """-1 for columns that are negated, 1 for the others."""
+        return np.where(self.negated or (False,) * len(self.floor), -1.0, 1.0)
 
     @property
-    def censoring(self) -> tuple[float, ...]:
+    def censored_at(self) -> tuple[float, ...]:
         """The value at or below which a cell only says "not above": floor + tolerance."""
         return tuple(floor + self.floor_tolerance for floor in self.floor)
 
@@ -316,26 +317,25 @@ class Assumptions:
 class RowParameters:
     """Bias b_i and scale s_i = |W(i,:)| of every coordinate, measured from zero (not from the floor).
 
-    ``floor`` is where values are censored (floor + tolerance). ``bias_scale_covariance`` is d x 2 x 2: the sampling
-    covariance of (b_i, s_i), NaN from a method that gives none.
-    ``influence`` is d x 2 x 3: how a row's statistics (p, v, v^2) of :mod:`unrelu.kernels.pair_solver` move
-    (b_i, s_i), in units of s_i; standard errors of what is estimated next account for the marginals with it.
-    ``scale`` is 0 for a constant column, whose errors are 0.
+    ``floor`` is where values are censored (floor + tolerance). ``mean_std_covariance`` is d x 2 x 2: the sampling
+    covariance of (b_i, s_i), NaN from a method that gives none. ``influence`` is d x 2 x 3: how a row's statistics (p,
+    v, v^2) of :mod:`unrelu.kernels.pair_solver` move (b_i, s_i), in units of s_i; standard errors of what is estimated
+    next account for the marginals with it. ``scale`` is 0 for a constant column, whose errors are 0.
     """
 
-    bias: Annotated[FloatArray, "floats d"]
+    mean: Annotated[FloatArray, "floats d"]
     scale: Annotated[FloatArray, "floats d"]
     floor: Annotated[FloatArray, "unbounded floats d"]
-    bias_scale_covariance: Annotated[FloatArray, "unbounded floats d 2 2"]
+    mean_std_covariance: Annotated[FloatArray, "unbounded floats d 2 2"]
     influence: Annotated[FloatArray, "unbounded floats d 2 3"]
 
     @property
-    def bias_stderr(self) -> FloatArray:
-        return np.sqrt(self.bias_scale_covariance[:, 0, 0])
+    def mean_stderr(self) -> FloatArray:
+        return np.sqrt(self.mean_std_covariance[:, 0, 0])
 
     @property
-    def scale_stderr(self) -> FloatArray:
-        return np.sqrt(self.bias_scale_covariance[:, 1, 1])
+    def std_stderr(self) -> FloatArray:
+        return np.sqrt(self.mean_std_covariance[:, 1, 1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -348,7 +348,7 @@ class PairCorrelations:
 
 
 @dataclass(frozen=True)
-class Assembly:
+class NearestCovariance:
     """How the correlations were made one semidefinite matrix (of rank ``n_components``, if asked).
 
     ``smallest_eigenvalue`` is that of the estimated correlations before; ``shift_max`` and ``shift_rms`` say how
@@ -376,7 +376,7 @@ class Shrinkage:
 
 
 @dataclass(frozen=True)
-class Census:
+class ColumnCounts:
     """How many cells there were: per column those observed and those above the floor, of ``rows`` rows.
 
     Numbers of cells, or their weights. ``apart`` is d x d: pairs of columns that are never above both floors; None
@@ -400,7 +400,7 @@ class Census:
 
 
 @dataclass(frozen=True)
-class Doubt:
+class Diagnostic:
     """What a table shows and the model does not expect: a kind of AssumptionWarning, the columns, words, a remedy.
 
     ``values``: one number per column where the words say of what.
@@ -417,7 +417,7 @@ class Doubt:
 class LearningReport(Shown):
     """How the learning went, in plain numbers.
 
-    ``floor`` and ``ceiling``: those that were used, one per column, None where there is none. ``doubts``: what the
+    ``floor`` and ``ceiling``: those that were used, one per column, None where there is none. ``diagnostics``: what the
     table shows and the model does not expect. ``stderr``: which standard errors these are, "model" or "jackknife", the
     latter with ``stderr_degrees`` of freedom (groups less one). ``chosen_because``: why this method was taken, where
     that was left open.
@@ -431,11 +431,11 @@ class LearningReport(Shown):
     share_floored_by_column: Annotated[tuple[float, ...], "d"]
     share_missing: float
     pairs_never_above_together: int
-    assembly: Assembly
+    nearest: NearestCovariance
     _: KW_ONLY
     floor: tuple[float | None, ...] = ()
     ceiling: tuple[float | None, ...] = ()
-    doubts: tuple[Doubt, ...] = ()
+    diagnostics: tuple[Diagnostic, ...] = ()
     shrinkage: Shrinkage | None = None
     stderr: str = "model"
     stderr_degrees: int | None = None
@@ -444,21 +444,27 @@ class LearningReport(Shown):
     @property
     def converged(self) -> bool:
         """Whether the pairs became one semidefinite matrix as exactly as asked for."""
-        return self.assembly.converged
+        return self.nearest.converged
 
     @classmethod
     def of(
-        cls, method: str, n_rows: int, effective_rows: float, census: Census, assembly: Assembly, **more: Any
+        cls,
+        method: str,
+        n_rows: int,
+        effective_rows: float,
+        counts: ColumnCounts,
+        nearest: NearestCovariance,
+        **more: Any,
     ) -> Self:
         """The report of a fit to rows with that census; ``more`` are the fields that a subclass adds."""
-        apart = 0 if census.apart is None else int(np.count_nonzero(np.triu(census.apart, 1)))
+        apart = 0 if counts.apart is None else int(np.count_nonzero(np.triu(counts.apart, 1)))
         return cls(
             method=method,
             n_rows=n_rows,
             effective_rows=effective_rows,
             pairs_never_above_together=apart,
-            assembly=assembly,
-            **census.facts,
+            nearest=nearest,
+            **counts.facts,
             **more,
         )
 
@@ -476,7 +482,7 @@ class RowGroup:
 class RobustReport(LearningReport):
     """The same, and what became of the rows.
 
-    ``groups``: the genuine rows first. ``share_downweighted``: rows that count less than half. ``cut_p_value``: rows
+    ``groups``: the inlier rows first. ``share_downweighted``: rows that count less than half. ``cut_p_value``: rows
     that no group explains lose their weight from this p-value on; 0 where there were none. ``starts_disagreed``:
     another start led to other rows.
     """

@@ -75,11 +75,11 @@ class CannotPeelError(InvalidDataError):
 
 
 class NotSemidefiniteError(InvalidDataError):
-    """Pairs put together as they are give no covariance; ``bias`` and ``covariance`` hold what was put together."""
+    """Pairs put together as they are give no covariance; ``mean`` and ``covariance`` hold what was put together."""
 
-    def __init__(self, message: str, bias: object = None, covariance: object = None, **fields: Any) -> None:
+    def __init__(self, message: str, mean: object = None, covariance: object = None, **fields: Any) -> None:
         super().__init__(message, **fields)
-        self.bias = bias
+        self.mean = mean
         self.covariance = covariance
 
 
@@ -113,7 +113,8 @@ KINDS: dict[str, dict[str, str]] = {
         "skipped-files": "Files that cannot be read were left out, each of them wholly: says which, and why.",
         "nondetect": 'Cells that say "not detected" were read as missing, though they are low.',
         "rounded-limit": "A floor or ceiling was given with other digits than the table has: the table's was taken.",
-        "constant-column": "A column has one value above its floor: its norm is 0, its correlations are undefined (0).",
+        "constant-column": "A column has one value above its floor: its standard deviation is 0, its correlations"
+        " are undefined (0).",
         "few-positives": "A column is so rarely above its floor that its parameters are barely determined.",
         "perfect-correlation": "Two columns are exact linear images of each other: their correlation is +1 or -1.",
         "more-columns-than-rows": "The covariance is learned pair by pair and made semidefinite: a rough one.",
@@ -136,7 +137,7 @@ KINDS: dict[str, dict[str, str]] = {
         "many-bad-cells": "More than a third of a column would be bad: rather it is not what the model says.",
         "left-out": "Rows or cells do not belong to what the others are like: a fit without options left them out.",
         "skewed": "Values above the floor are not the upper part of a normal, or not of the column's shape.",
-        "heavy-tails": "Values or rows lie farther out than a normal law's.",
+        "heavy-tails": "Values or rows lie farther out than a normal distribution's.",
         "groups": "Rows do not gather about one centre: they may come from several groups.",
         "bent": "Columns follow others along a curve, of which correlations tell the straight part only.",
         "excess-zeros": "More cells are at their limit than the rest of their rows allows.",
@@ -145,7 +146,7 @@ KINDS: dict[str, dict[str, str]] = {
         "singular": "The correlations have no inverse: some columns determine others.",
         "few-rows": "Fewer rows than that many columns need.",
         "unstable-edges": "Most edges of a network are not found again in half of the halves of the rows.",
-        "trivial-network": "The penalty of a network leaves no edge, or every one.",
+        "trivial-graph": "The penalty of a network leaves no edge, or every one.",
     },
     "ConvergenceWarning": {
         "not-converged": "The rounds ran out before the best model was reached: what was reached is kept.",
@@ -153,13 +154,13 @@ KINDS: dict[str, dict[str, str]] = {
         "dependent-draws": "Draws of rows that hide very many cells come from a walk: they are not quite independent.",
     },
     "RecoveryWarning": {
-        "weak-columns": "Columns whose values above the floor do not determine their components and bias.",
+        "weak-columns": "Columns whose values above the floor do not determine their components and mean.",
         "weak-rows": "Rows whose values above the floor do not determine their latent vector: it was filled in.",
         "rank-deficient": "The table has a lower rank than asked for: some components are zero.",
         "ambiguous-optimum": "Two latent vectors explain an output about equally well.",
         "partial-recovery": "Some correlations could not be recovered under the method's assumptions.",
         "units-not-found": "Some hidden units of a layer were not found: its output weights are not determined.",
-        "doubtful-units": "Some hidden units found do not follow the law that units have.",
+        "doubtful-units": "Some hidden units found do not follow the distribution that units have.",
         "doubtful-inputs": "The inputs of a network are not normal, or not known in many rows.",
     },
     "CheckpointWarning": {
@@ -167,7 +168,7 @@ KINDS: dict[str, dict[str, str]] = {
         "set-aside": "Results of an earlier run have other settings: they were set aside.",
     },
 }
-"""Every kind of warning, by its class; those of a fit that doubts its table, in :class:`AssumptionWarning`."""
+"""Every kind of warning, by its class; those of a fit that diagnostics its table, in :class:`AssumptionWarning`."""
 
 
 class UnreluWarning(_Explained, UserWarning):
@@ -231,6 +232,7 @@ _RENAMED = {
     "SingularCovarianceWarning": "singular",
     "SkewedColumnsWarning": "skewed",
     "TiedValuesWarning": "ties",
+    "TrivialNetworkWarning": "trivial-graph",
     "ZerosForAnotherReasonWarning": "excess-zeros",
 }
 """Kinds by the classes of warnings before they had kinds, where these are not the same words; for one release."""

@@ -10,6 +10,8 @@ from importlib.util import find_spec
 from inspect import getsource
 from typing import Any, TypeAlias
 
+from unrelu.renamed import hint
+
 _Get: TypeAlias = Callable[[str], Any]
 _Dir: TypeAlias = Callable[[], list[str]]
 
@@ -36,7 +38,7 @@ def lazily(package: str) -> tuple[_Get, _Dir, list[str]]:
         elif find_spec(f"{package}.{name}"):
             value = import_module(f"{package}.{name}")
         else:
-            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{hint(name, home)}")
         setattr(sys.modules[package], name, value)  # the next time it is found without asking here
         return value
 

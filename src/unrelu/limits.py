@@ -47,16 +47,16 @@ def limits_of(floor: Any, ceiling: Any, n_features: int, names: Sequence[str] | 
     """
     low, low_from_data, named = levels("floor", floor, n_features, names)
     high, high_from_data, _ = levels("ceiling", ceiling, n_features, names)
-    mirrored = (high < np.inf) | high_from_data
-    both = mirrored & named & ((low > -np.inf) | low_from_data)
+    negated = (high < np.inf) | high_from_data
+    both = negated & named & ((low > -np.inf) | low_from_data)
     if both.any():
         raise InvalidParameterError(
             f"Both a floor and a ceiling for {label_columns(both, names)}: the model has one of them a column. Leave"
             " out the one that fewer values reach (floor=None), and mark the values there as missing with NaN."
         )
-    low[mirrored] = -np.inf
+    low[negated] = -np.inf
     given = named | (np.isfinite(low) & (low != 0.0))
-    return Limits(low, high, low_from_data & ~mirrored, high_from_data, given)
+    return Limits(low, high, low_from_data & ~negated, high_from_data, given)
 
 
 def lifts(stated: CellLimits | None, floors: FloatArray, names: Sequence[str] | None) -> dict[int, tuple[float, float]]:

@@ -11,19 +11,11 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from unrelu import registry
-from unrelu.checks.findings import doubts_of
+from unrelu.checks.findings import diagnostics_of
 from unrelu.checks.misfit import LookQuestion, look_at
-from unrelu.contracts import (
-    Assumptions,
-    Evidence,
-    LearningReport,
-    Samples,
-    Step,
-    Watch,
-    unwatched,
-)
+from unrelu.contracts import Assumptions, Evidence, LearningReport, Progress, Samples, Step, no_progress
 from unrelu.errors import InvalidParameterError
-from unrelu.fit.one_pass import Learned, census_of, learn_record
+from unrelu.fit.one_pass import Learned, counts_of, learn_record
 from unrelu.passes.engine import ask_at_once
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.validation import check_choice, check_count
@@ -51,7 +43,7 @@ __all__ = [
 class Method(Protocol):
     """Anything that learns a model from evidence.
 
-    One that heeds the limits of single cells (``Block.beyond``) has ``takes_cell_limits = True``; others see none.
+    One that heeds the limits of single cells (``Block.censoring``) has ``takes_cell_limits = True``; others see none.
 
     >>> import unrelu
     >>> unrelu.RectifiedGaussianLearner(Robust(max_groups=2)).method  # wherever a method has a name, its object will do
@@ -62,7 +54,9 @@ class Method(Protocol):
         """The only question it asks; None where later ones depend on earlier answers, as of those derived from this."""
         return None
 
-    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+    def learn(
+        self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, progress: Progress = no_progress
+    ) -> Learned:
         """The model of the rows behind the evidence; the same ``seed`` gives the same model."""
         ...
 
@@ -83,17 +77,19 @@ class OnePass:
         """The only question this method asks."""
         return PairMomentsQuestion.under(assumptions)
 
-    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+    def learn(
+        self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, progress: Progress = no_progress
+    ) -> Learned:
         question = self.question(assumptions)
-        ask_at_once(evidence, question, LookQuestion(assumptions.censoring))
+        ask_at_once(evidence, question, LookQuestion(assumptions.censored_at))
         record = evidence.collect(question)
-        watch(Step(LEARNING))
+        progress(Step(LEARNING))
         stages = learn_record(record, assumptions, evidence.feature_names, evidence.place)
         look = look_at(evidence, assumptions)
-        doubts = doubts_of(record, stages.rows, assumptions, stages.pairs, stages.assembly, look)
+        diagnostics = diagnostics_of(record, stages.rows, assumptions, stages.pairs, stages.nearest, look)
         rows = record.n_rows, record.effective_rows
         report = LearningReport.of(
-            "one_pass", *rows, census_of(record), stages.assembly, doubts=doubts, **assumptions.limits
+            "one_pass", *rows, counts_of(record), stages.nearest, diagnostics=diagnostics, **assumptions.limits
         )
         return Learned.of(stages, report, assumptions.n_components, record.weight, evidence.place)
 
@@ -102,7 +98,7 @@ class OnePass:
 class Auto:
     """The default: the full likelihood where it takes some seconds at most, or where limits differ by cell; one pass
     elsewhere, of rows that are learned in parts, and where nothing is hidden, as both are then the same. The learner
-    looks twice at doubtful tables (:meth:`looks_twice`) where shapes are left open as well, and may leave out cells.
+    looks twice at doubtful tables (:meth:`looks_twice`) where margins are left open as well, and may leave out cells.
 
     >>> import unrelu
     >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
@@ -117,45 +113,47 @@ class Auto:
         """That of one pass, by which parts of a table are learned."""
         return OnePass().question(assumptions)
 
-    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+    def learn(
+        self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, progress: Progress = no_progress
+    ) -> Learned:
         """From a record, or rows of which nothing else is known: in one pass."""
-        return OnePass().learn(evidence, assumptions, seed, watch)
+        return OnePass().learn(evidence, assumptions, seed, progress)
 
     def looks_twice(self, samples: Samples, assumptions: Assumptions) -> bool:
         """Whether bad cells and outlier rows may be looked for: that takes some seconds as well."""
         n, d = samples.n_rows, samples.n_features
         if n is None or samples.source.engine is not None or samples.limits_by_cell:
             return False
-        plain = not (assumptions.nonnegative_bias or assumptions.auto_components or assumptions.n_components)
+        plain = not (assumptions.nonnegative_mean or assumptions.auto_components or assumptions.n_components)
         return plain and d > 1 and n * d**3 <= _QUICK and n >= _ROWS_FOR_CELLS * d
 
     def choose(self, samples: Samples, evidence: Evidence, assumptions: Assumptions) -> tuple[Method, str]:
         """The method for these rows, and why."""
-        from unrelu.fit.likelihood.learning import CellTallyQuestion
+        from unrelu.fit.likelihood.learning import CellCountsQuestion
 
         n, d = samples.n_rows, samples.n_features
         if samples.limits_by_cell:
             return FullLikelihood(), "cells have limits of their own"
         if assumptions.auto_components:
             return FullLikelihood(), "the number of factors is chosen by it"
-        if assumptions.nonnegative_bias or assumptions.n_components is not None:
-            return OnePass(), "nonnegative_bias and a rank of the covariance are its assumptions"
+        if assumptions.nonnegative_mean or assumptions.n_components is not None:
+            return OnePass(), "nonnegative_mean and a rank of the covariance are its assumptions"
         if samples.source.engine is not None or n is None:
             return OnePass(), "the rows are read block by block, or elsewhere"
         if d == 1 or n * d**3 > _QUICK:
             return OnePass(), "one column" if d == 1 else "the full likelihood of a table of this size takes longer"
         if n < _ROWS_A_COLUMN * d:
             return OnePass(), "rows are few for that many columns"
-        tally = evidence.collect(CellTallyQuestion(assumptions.censoring, assumptions.lowest))
-        tally.screening.check(assumptions, evidence.feature_names)
-        if tally.seen.sum() >= tally.weight * d * (1.0 - 1e-12):
+        tallied = evidence.collect(CellCountsQuestion(assumptions.censored_at, assumptions.lowest))
+        tallied.screening.check(assumptions, evidence.feature_names)
+        if tallied.seen.sum() >= tallied.weight * d * (1.0 - 1e-12):
             return OnePass(), "no cell is hidden or missing"
         return FullLikelihood(), "a table of this size takes some seconds at most"
 
 
 @dataclass(frozen=True)
 class Robust(Method):
-    """Outlier rows, up to nearly half of the table: the fit that the genuine rows alone would give.
+    """Outlier rows, up to nearly half of the table: the fit that the inlier rows alone would give.
 
     Outliers get components of their own in a mixture, as many as the BIC wants and at most ``max_groups`` with the
     genuine one; what no component explains loses its weight (docs/research/011). The sample of rows on which the
@@ -171,16 +169,18 @@ class Robust(Method):
 
     max_groups: int = 4
 
-    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+    def learn(
+        self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, progress: Progress = no_progress
+    ) -> Learned:
         from unrelu.fit.robust_rows.learn import learn_robustly
 
         check_count("max_groups", self.max_groups)
-        return learn_robustly(evidence, assumptions, self.max_groups, seed, watch)
+        return learn_robustly(evidence, assumptions, self.max_groups, seed, progress)
 
 
 @dataclass(frozen=True)
 class RobustCells(Method):
-    """Single bad cells, and outlier rows beside them: the fit that the genuine cells alone would give.
+    """Single bad cells, and outlier rows beside them: the fit that the inlier cells alone would give.
 
     Every cell is genuine, given the rest of its row, or of a background of its column; what is counted is the
     probability of being genuine (docs/research/034). The sample of rows on which it starts is drawn by the seed.
@@ -194,10 +194,12 @@ class RobustCells(Method):
     (True, 100)
     """
 
-    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+    def learn(
+        self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, progress: Progress = no_progress
+    ) -> Learned:
         from unrelu.fit.robust_cells.learn import learn_cells
 
-        return learn_cells(evidence, assumptions, seed, watch)
+        return learn_cells(evidence, assumptions, seed, progress)
 
 
 @dataclass(frozen=True)
@@ -218,18 +220,20 @@ class FullLikelihood(Method):
     max_rounds: int = 200
     takes_cell_limits: ClassVar[bool] = True
 
-    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+    def learn(
+        self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, progress: Progress = no_progress
+    ) -> Learned:
         from unrelu.fit.likelihood.learning import learn_by_likelihood
 
         check_count("max_rounds", self.max_rounds)
-        return learn_by_likelihood(evidence, assumptions, self.max_rounds, watch)
+        return learn_by_likelihood(evidence, assumptions, self.max_rounds, progress)
 
-    def jackknifed(self, evidence: Evidence, assumptions: Assumptions, watch: Watch = unwatched) -> Learned:
+    def jackknifed(self, evidence: Evidence, assumptions: Assumptions, progress: Progress = no_progress) -> Learned:
         """The same model with the standard errors of a jackknife over groups of rows, each left out in turn."""
         from unrelu.fit.likelihood.learning import learn_by_likelihood
 
         check_count("max_rounds", self.max_rounds)
-        return learn_by_likelihood(evidence, assumptions, self.max_rounds, watch, jackknife=True)
+        return learn_by_likelihood(evidence, assumptions, self.max_rounds, progress, jackknife=True)
 
 
 _BY_NAME: dict[str, type[Method]] = {
@@ -266,8 +270,7 @@ def method_named(method: str | Method) -> Method:
         if isinstance(method, type) or not callable(getattr(method, "learn", None)):
             names = ", ".join(repr(name) for name in method_names())
             raise InvalidParameterError(
-                f"method must be a name ({names}) or an object from unrelu.methods, got {method!r}.",
-                parameter="method",
+                f"method must be a name ({names}) or an object from unrelu.methods, got {method!r}.", parameter="method"
             )
         return method
     if method in _BY_NAME:

@@ -34,11 +34,10 @@ def parameter_errors(learned: RectifiedGaussian, true: RectifiedGaussian) -> dic
     ``kl`` is the smaller direction: Pinsker's inequality holds for both. It is infinite where either
     covariance is singular, as the papers compare full-rank models only.
 
-    ``tv_bound`` rests on two steps. Taking the maximum with the floor brings laws no further apart, so
-    TV(x^, x) <= TV(y^, y) for the latent y; and Pinsker's inequality gives TV(y^, y) <= sqrt(kl / 2).
-    The paper's display can be read as sqrt(KL) / 2, but that is no bound: for N(h, 1) against N(0, 1)
-    and small h it is 0.35 h where the distance is 0.40 h.
-    The first step needs a common floor; where the floors differ the bound is the trivial one, 1.
+    ``tv_bound`` rests on two steps. Taking the maximum with the floor brings distributions no further apart, so TV(x^,
+    x) <= TV(y^, y) for the latent y; and Pinsker's inequality gives TV(y^, y) <= sqrt(kl / 2). The paper's display can
+    be read as sqrt(KL) / 2, but that is no bound: for N(h, 1) against N(0, 1) and small h it is 0.35 h where the
+    distance is 0.40 h. The first step needs a common floor; where the floors differ the bound is the trivial one, 1.
 
     >>> true = RectifiedGaussian([0.0, 1.0], [[1.0, 0.0], [0.0, 1.0]])
     >>> learned = RectifiedGaussian([0.2, 1.0], [[1.0, 0.1], [0.1, 1.0]])
@@ -52,7 +51,7 @@ def parameter_errors(learned: RectifiedGaussian, true: RectifiedGaussian) -> dic
     kl = min(_gaussian_kl(learned, true), _gaussian_kl(true, learned))
     same_floor = np.array_equal(learned.floor, true.floor)
     return {
-        "bias": float(np.linalg.norm(learned.bias - true.bias)) / w_squared**0.5,
+        "bias": float(np.linalg.norm(learned.mean - true.mean)) / w_squared**0.5,
         "weights": float(np.linalg.norm(learned.covariance - true.covariance)) / w_squared,
         "kl": kl,
         "tv_bound": min(1.0, (kl / 2.0) ** 0.5) if same_floor else 1.0,
@@ -173,7 +172,7 @@ def _gaussian_kl(p: RectifiedGaussian, q: RectifiedGaussian) -> float:
     if p_root is None or q_root is None:
         return float("inf")
     m = scipy.linalg.solve_triangular(q_root, p_root, lower=True)
-    shift = scipy.linalg.solve_triangular(q_root, p.bias - q.bias, lower=True)
+    shift = scipy.linalg.solve_triangular(q_root, p.mean - q.mean, lower=True)
     excess = np.diagonal(m) ** 2 - 1.0
     below = np.tril(m, -1)
     return 0.5 * float(np.sum(excess - np.log1p(excess)) + np.sum(below**2) + shift @ shift)
@@ -184,11 +183,11 @@ def _cholesky(model: RectifiedGaussian) -> FloatArray | None:
 
     Found by way of the correlations, where columns in other units cannot pass for a singular matrix.
     """
-    if (model.row_norms == 0.0).any():
+    if (model.std == 0.0).any():
         return None
     try:
         lower: FloatArray = scipy.linalg.cholesky(model.correlation, lower=True)
     except scipy.linalg.LinAlgError:
         return None
     singular = np.diagonal(lower).min() ** 2 <= 10.0 * model.n_features * np.finfo(float).eps
-    return None if singular else model.row_norms[:, None] * lower
+    return None if singular else model.std[:, None] * lower

@@ -1,7 +1,7 @@
-"""The model: x = max(y, floor) with y ~ N(bias, covariance), a frozen value; or min(y, ceiling), its mirror image.
+"""The model: x = max(y, floor) with y ~ N(mean, covariance), a frozen value; or min(y, ceiling), its mirror image.
 
 With a floor of zero and covariance = W W' it is D(W, b) of Wu, Dimakis and Sanghavi (2019),
-Definition 1: x = ReLU(W z + b), z ~ N(0, I). W and W Q give the same law for every rotation Q, so
+Definition 1: x = ReLU(W z + b), z ~ N(0, I). W and W Q give the same distribution for every rotation Q, so
 what is kept is the covariance, and :meth:`RectifiedGaussian.weights` picks one W.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
 import numpy as np
 import scipy.linalg
@@ -19,13 +19,14 @@ from numpy.typing import ArrayLike
 from unrelu import storage
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidParameterError
+from unrelu.margins import Margin, Margins, cut_from_latent, is_margin, latent_limits, to_latent
 from unrelu.notebook import few, model_html
 from unrelu.passes.device import place_of
 from unrelu.posterior.cells import Cells, Filling, table_of
 from unrelu.posterior.density import SMALLEST_LOG_DENSITY, Density, warn_of_gross
 from unrelu.posterior.draws import drawn
-from unrelu.posterior.marginals import Prediction, column_laws, imputed, predicted
-from unrelu.shapes import Shape, Shapes, cut_from_latent, is_shape, latent_limits, to_latent
+from unrelu.posterior.marginals import Prediction, column_distributions, imputed, predicted
+from unrelu.renamed import hint, refuse
 from unrelu.tables.limited import cell_limits
 from unrelu.tables.prepared import finite_slopes
 from unrelu.validation import (
@@ -44,20 +45,18 @@ from unrelu.validation import (
 if TYPE_CHECKING:
     from unrelu.storage import FilePath
 
-Names: TypeAlias = Iterable[str] | None
-
 
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class RectifiedGaussian:
-    """The law of x = max(y, floor), y ~ N(bias, covariance): frozen, compared by value.
+    """The distribution of x = max(y, floor), y ~ N(mean, covariance): frozen, compared by value.
 
-    ``bias`` has length d and is measured from zero, not from the floor; ``covariance`` is d x d, positive semidefinite
+    ``mean`` has length d and is measured from zero, not from the floor; ``covariance`` is d x d, positive semidefinite
     up to rounding; ``floor`` is one number or one per column (kept as d numbers), -inf for a column without one;
-    ``feature_names`` is None or d distinct strings. A zero variance makes a constant coordinate, max(bias, floor). A
+    ``feature_names`` is None or d distinct strings. A zero variance makes a constant coordinate, max(mean, floor). A
     column may have a ``ceiling`` instead of a floor: x = min(y, ceiling). The arrays are copies and read-only.
 
-    ``shapes``: for columns that are not normal, x = max(f(y), floor) with one increasing f per column
-    (:mod:`unrelu.shapes`); bias and covariance are those of y, floor and ceiling those of x. None: f(y) = y.
+    ``margins``: for columns that are not normal, x = max(f(y), floor) with one increasing f per column
+    (:mod:`unrelu.margins`); mean and covariance are those of y, floor and ceiling those of x. None: f(y) = y.
 
     ``scoring_covariance``: what rows are scored by, where the covariance itself is too uncertain to be inverted
     (:mod:`unrelu.fit.shrinkage`); None where it serves for both. Learners set it.
@@ -66,51 +65,60 @@ class RectifiedGaussian:
     >>> model.correlation[0, 1]
     np.float64(0.5)
     >>> model
-    RectifiedGaussian(n_features=2, bias=[ 0.5, -1. ], row_norms=[2., 1.], floor=0, names=['As', 'Pb'])
+    RectifiedGaussian(n_features=2, mean=[ 0.5, -1. ], std=[2., 1.], floor=0, names=['As', 'Pb'])
     """
 
-    bias: FloatArray
+    mean: FloatArray
     covariance: FloatArray
     floor: FloatArray
     feature_names: tuple[str, ...] | None
     ceiling: FloatArray = field(default_factory=lambda: np.array(np.inf))
     scoring_covariance: FloatArray | None = None
-    shapes: Shapes | None = None
+    margins: Margins | None = None
 
     def __init__(
         self,
-        bias: ArrayLike,
+        mean: ArrayLike,
         covariance: ArrayLike,
         floor: ArrayLike = 0.0,
-        feature_names: Names = None,
+        feature_names: Iterable[str] | None = None,
         ceiling: ArrayLike = np.inf,
         scoring_covariance: ArrayLike | None = None,
-        shapes: Iterable[Shape] | None = None,
+        margins: Iterable[Margin] | None = None,
     ) -> None:
-        b = finite("bias", bias)
+        b = finite("mean", mean)
         d = b.size
         if b.ndim != 1 or d == 0:
-            raise InvalidParameterError(f"bias must be a vector of at least one number, got shape {b.shape}.")
+            raise InvalidParameterError(f"mean must be a vector of at least one number, got shape {b.shape}.")
         low, high = limit("floor", floor, d, -np.inf), limit("ceiling", ceiling, d, np.inf)
         if (crossed := np.flatnonzero(low >= high)).size:
             raise InvalidParameterError(f"The ceiling must be above the floor, but is not at index {crossed[0]}.")
         s, names = symmetric(finite("covariance", covariance), d), distinct(feature_names, d)
         scoring = None if scoring_covariance is None else finite("scoring_covariance", scoring_covariance)
-        forms = None if shapes is None else tuple(shapes)
-        if forms is not None and (len(forms) != d or not all(map(is_shape, forms))):
-            raise InvalidParameterError(f"shapes must be {d} objects of unrelu.shapes, one each, got {shapes!r}.")
+        forms = None if margins is None else tuple(margins)
+        if forms is not None and (len(forms) != d or not all(map(is_margin, forms))):
+            raise InvalidParameterError(f"margins must be {d} objects of unrelu.margins, one each, got {margins!r}.")
         require_reachable(forms or ())
-        state = {"bias": b, "covariance": s, "floor": low, "feature_names": names, "ceiling": high, "shapes": forms}
+        state = {"mean": b, "covariance": s, "floor": low, "feature_names": names, "ceiling": high, "margins": forms}
         self.__setstate__({**state, "scoring_covariance": None if scoring is None else symmetric(scoring, d)})
         for given in (self.covariance, self.scoring_covariance):
             if given is not None:
                 require_semidefinite(scaled(given))
 
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        refuse("RectifiedGaussian", given, ("mean", "margins"))
+        return super().__new__(cls)
+
+    if not TYPE_CHECKING:  # names that are not there are errors for type checkers
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(f"a RectifiedGaussian has no attribute {name!r}{hint(name, [*dir(self), 'mean'])}")
+
     @classmethod
     def from_weights(
-        cls, weights: ArrayLike, bias: ArrayLike, floor: ArrayLike = 0.0, feature_names: Names = None
+        cls, weights: ArrayLike, mean: ArrayLike, floor: ArrayLike = 0.0, feature_names: Iterable[str] | None = None
     ) -> RectifiedGaussian:
-        """The law of max(W z + b, floor), z ~ N(0, I_k), for ``weights`` W of shape d x k.
+        """The distribution of max(W z + b, floor), z ~ N(0, I_k), for ``weights`` W of shape d x k.
 
         >>> RectifiedGaussian.from_weights([[1.0, 0.0], [1.0, 1.0]], [0.0, 0.0]).covariance
         array([[1., 1.],
@@ -119,14 +127,14 @@ class RectifiedGaussian:
         w = finite("weights", weights)
         if w.ndim != 2 or 0 in w.shape:
             raise InvalidParameterError(f"weights must be a d x k matrix, got shape {w.shape}.")
-        return cls(bias, w @ w.T, floor, feature_names)
+        return cls(mean, w @ w.T, floor, feature_names)
 
     @property
     def n_features(self) -> int:
-        return self.bias.size
+        return self.mean.size
 
     @property
-    def row_norms(self) -> FloatArray:
+    def std(self) -> FloatArray:
         """|W(i,:)|, the standard deviation of y_i: the square root of the covariance's diagonal."""
         return np.sqrt(np.diagonal(self.covariance))
 
@@ -148,39 +156,42 @@ class RectifiedGaussian:
 
     @cached_property
     def latent(self) -> RectifiedGaussian:
-        """The law of y itself, cut off where x is: the model without its shapes.
+        """The distribution of y itself, cut off where x is: the model without its margins.
 
-        >>> from unrelu.shapes import Log
-        >>> RectifiedGaussian([0.0], [[1.0]], floor=1.0, shapes=[Log()]).latent
-        RectifiedGaussian(n_features=1, bias=[0.], row_norms=[1.], floor=0)
+        >>> from unrelu.margins import Log
+        >>> RectifiedGaussian([0.0], [[1.0]], floor=1.0, margins=[Log()]).latent
+        RectifiedGaussian(n_features=1, mean=[0.], std=[1.], floor=0)
         """
-        if self.shapes is None:
+        if self.margins is None:
             return self
-        floor, ceiling = latent_limits(self.shapes, self.floor, self.ceiling)
-        return self.with_parts(floor=floor, ceiling=ceiling, shapes=None)
+        floor, ceiling = latent_limits(self.margins, self.floor, self.ceiling)
+        return self.with_parts(floor=floor, ceiling=ceiling, margins=None)
 
-    def shaped(self, shapes: Iterable[Shape], floor: ArrayLike, ceiling: ArrayLike = np.inf) -> RectifiedGaussian:
-        """The law of x = f(y), cut off at limits of x, where this is the law of y.
+    def with_margins(
+        self, margins: Iterable[Margin], floor: ArrayLike, ceiling: ArrayLike = np.inf
+    ) -> RectifiedGaussian:
+        """The distribution of x = f(y), cut off at limits of x, where this is the distribution of y.
 
-        >>> from unrelu.shapes import Log
-        >>> RectifiedGaussian([0.0], [[1.0]]).shaped([Log()], floor=1.0)
-        RectifiedGaussian(n_features=1, bias=[0.], row_norms=[1.], floor=1, shapes=['log'])
+        >>> from unrelu.margins import Log
+        >>> RectifiedGaussian([0.0], [[1.0]]).with_margins([Log()], floor=1.0)
+        RectifiedGaussian(n_features=1, mean=[0.], std=[1.], floor=1, margins=['log'])
         """
-        return self.with_parts(floor=floor, ceiling=ceiling, shapes=shapes)
+        return self.with_parts(floor=floor, ceiling=ceiling, margins=margins)
 
     def to_latent(self, X: ArrayLike) -> FloatArray:
         """Rows of x as rows of y; a cell at its floor or below holds the latent floor.
 
-        >>> from unrelu.shapes import Log
-        >>> RectifiedGaussian([0.0], [[1.0]], floor=1.0, shapes=[Log()]).to_latent([[1.0], [10.0]]).round(3)
+        >>> from unrelu.margins import Log
+        >>> RectifiedGaussian([0.0], [[1.0]], floor=1.0, margins=[Log()]).to_latent([[1.0], [10.0]]).round(3)
         array([[0.   ],
                [2.303]])
         """
         x = np.clip(np.asarray(X, dtype=np.float64), self.floor, self.ceiling)
-        return x if self.shapes is None else to_latent(self.shapes, x, self.floor, self.ceiling)
+        return x if self.margins is None else to_latent(self.margins, x, self.floor, self.ceiling)
 
     def column_summary(self, below: str = "auto") -> list[dict[str, Any]]:
-        """Per column, in the user's units: shape, share beyond its limit, and mean, sd and quartiles of one ``law``.
+        """Per column, in the user's units: margin, share beyond its limit, and mean, sd and quartiles of one
+        ``distribution``.
 
         That is "as seen", of what :meth:`sample` draws, where the floor is 0, as of rain or spending; elsewhere, where
         limits are those of detection, "before the floor", of the values that it cut off as well. ``below="floor"`` or
@@ -189,10 +200,10 @@ class RectifiedGaussian:
         >>> round(RectifiedGaussian([0.0], [[1.0]]).column_summary()[0]["mean"], 4)  # 1 / sqrt(2 pi)
         0.3989
         >>> found = RectifiedGaussian([0.0], [[1.0]], floor=0.5).column_summary()[0]
-        >>> found["law"], found["mean"], round(found["lower_quartile"], 4)
+        >>> found["distribution"], found["mean"], round(found["lower_quartile"], 4)
         ('before the floor', 0.0, -0.6745)
         """
-        return column_laws(self, below)
+        return column_distributions(self, below)
 
     def weights(self, k: int | None = None) -> FloatArray:
         """A d x k matrix W with W W' = covariance, or as near as rank k allows (Frobenius norm).
@@ -218,7 +229,7 @@ class RectifiedGaussian:
     ) -> Any:
         """Draw rows, n_samples x d; a floored cell holds exactly its floor.
 
-        Columns whose shape was learned stay within the range that was seen and keep their step, such as whole numbers,
+        Columns whose margin was learned stay within the range that was seen and keep their step, such as whole numbers,
         unless ``as_seen`` is False. ``like``: an array of torch or CuPy, on whose device rows are drawn.
 
         >>> X = RectifiedGaussian([0.0, 0.0], [[1.0, -1.0], [-1.0, 1.0]]).sample(100, random_state=0)
@@ -228,24 +239,23 @@ class RectifiedGaussian:
         n, place = integer("n_samples", n_samples), place_of(like)
         if n < 0:
             raise InvalidParameterError(f"n_samples, the number of rows to draw, must be 0 or more; got {n}.")
-        if place is not None and self.shapes is None:
-            root, seed = self.row_norms[:, None] * self._correlation_root, int(generator(random_state).integers(2**31))
-            return place.rows(n, seed, root, self.bias, (self.floor, self.ceiling))
+        if place is not None and self.margins is None:
+            root, seed = self.std[:, None] * self._correlation_root, int(generator(random_state).integers(2**31))
+            return place.rows(n, seed, root, self.mean, (self.floor, self.ceiling))
         y = generator(random_state).standard_normal((n, self.n_features)) @ self._correlation_root.T
-        y *= self.row_norms
-        y += self.bias
+        y *= self.std
+        y += self.mean
         rows = np.clip(y, self.latent.floor, self.latent.ceiling, out=y)
-        if self.shapes is not None:
-            rows = cut_from_latent(self.shapes, rows, self.floor, self.ceiling, as_seen)
+        if self.margins is not None:
+            rows = cut_from_latent(self.margins, rows, self.floor, self.ceiling, as_seen)
         return rows if place is None else place.array(rows)
 
     @cached_property
     def _correlation_root(self) -> FloatArray:
         """A square A with A A' = correlation, singular or not.
 
-        The Cholesky factor where the matrix is clearly definite, else the symmetric root. Either is
-        settled by the matrix alone, so that a seed gives the same rows up to rounding on every
-        machine; a Cholesky factor that only exists by the luck of rounding would not.
+        The Cholesky factor where the matrix is clearly definite, else the symmetric root: both depend on the matrix
+        alone, so that a seed gives the same rows up to rounding on every machine.
         """
         r = self.correlation
         try:
@@ -259,10 +269,10 @@ class RectifiedGaussian:
         return np.asarray((vectors * np.sqrt(values)) @ vectors.T, dtype=np.float64)
 
     def marginal(self, features: int | str | Iterable[int | str]) -> RectifiedGaussian:
-        """The law of some of the columns, by index or name, in the order given.
+        """The distribution of some of the columns, by index or name, in the order given.
 
         >>> RectifiedGaussian([1.0, 2.0], [[1.0, 0.5], [0.5, 4.0]], feature_names=["As", "Pb"]).marginal("Pb")
-        RectifiedGaussian(n_features=1, bias=[2.], row_norms=[2.], floor=0, names=['Pb'])
+        RectifiedGaussian(n_features=1, mean=[2.], std=[2.], floor=0, names=['Pb'])
         """
         chosen = [features] if isinstance(features, int | str | np.integer) else list(features)
         at = [self.index_of(feature) for feature in chosen]
@@ -273,29 +283,29 @@ class RectifiedGaussian:
             raise InvalidParameterError(f"marginal was asked for feature {twice!r} more than once.")
         square = np.ix_(at, at)
         return RectifiedGaussian(
-            self.bias[at],
+            self.mean[at],
             self.covariance[square],
             self.floor[at],
             None if self.feature_names is None else [self.feature_names[i] for i in at],
             self.ceiling[at],
             None if self.scoring_covariance is None else self.scoring_covariance[square],
-            None if self.shapes is None else [self.shapes[i] for i in at],
+            None if self.margins is None else [self.margins[i] for i in at],
         )
 
-    def reflected(self, columns: ArrayLike) -> RectifiedGaussian:
-        """The law of x with some columns upside down, -x: floors become ceilings, and the reverse.
+    def negated(self, columns: ArrayLike) -> RectifiedGaussian:
+        """The distribution of x with some columns negated, -x: floors become ceilings, and the reverse.
 
-        >>> RectifiedGaussian([2.0], [[1.0]], -np.inf, ceiling=3.0).reflected([True])
-        RectifiedGaussian(n_features=1, bias=[-2.], row_norms=[1.], floor=-3)
+        >>> RectifiedGaussian([2.0], [[1.0]], -np.inf, ceiling=3.0).negated([True])
+        RectifiedGaussian(n_features=1, mean=[-2.], std=[1.], floor=-3)
         """
         sign = np.where(np.asarray(columns, dtype=bool), -1.0, 1.0)
         if (sign > 0.0).all():
             return self
-        if self.shapes is not None:
-            raise InvalidParameterError("A model with shapes cannot be turned upside down: take its latent part.")
+        if self.margins is not None:
+            raise InvalidParameterError("A model with margins cannot be negated: take its latent part.")
         floor, ceiling = np.where(sign < 0.0, (-self.ceiling, -self.floor), (self.floor, self.ceiling))
         turn, scoring = np.outer(sign, sign), self.scoring_covariance
-        parts = {"bias": sign * self.bias, "covariance": turn * self.covariance, "floor": floor, "ceiling": ceiling}
+        parts = {"mean": sign * self.mean, "covariance": turn * self.covariance, "floor": floor, "ceiling": ceiling}
         return self.with_parts(**parts, scoring_covariance=None if scoring is None else turn * scoring)
 
     def index_of(self, feature: int | str) -> int:
@@ -327,10 +337,10 @@ class RectifiedGaussian:
         cells, density = Cells.of(self, X, floor, ceiling), Density.of(self)
         density.warn_if_singular()
         warn_of_gross(self, cells)
-        found = density.log_density(cells.latent, cells.beyond)
-        for j, shape in enumerate(self.shapes or ()):
+        found = density.log_density(cells.latent, cells.censoring)
+        for j, margin in enumerate(self.margins or ()):
             seen = ~cells.hidden[:, j]
-            found[seen] += finite_slopes(shape, cells.given[seen, j])
+            found[seen] += finite_slopes(margin, cells.given[seen, j])
         return np.maximum(found, SMALLEST_LOG_DENSITY)
 
     def impute(
@@ -386,8 +396,8 @@ class RectifiedGaussian:
     ) -> FloatArray:
         """Completed tables, n_draws x n x d: hidden cells drawn from their posterior, jointly; seen cells as they are.
 
-        Independent draws, exact in law, in your units. A row's draws depend on ``random_state`` and on its place in X,
-        not on other rows. Where they do not fit into memory, ask for a part of the rows at a time, or use
+        Independent draws, exact in distribution, in your units. A row's draws depend on ``random_state`` and on its
+        place in X, not on other rows. Where they do not fit into memory, ask for a part of the rows at a time, or use
         ``unrelu impute --draws``, which writes as it goes. ``fill`` and ``below``: see :meth:`impute`. All draws are of
         this one model; :meth:`unrelu.FloorImputer.draw` also draws the parameters of a fit.
 
@@ -400,39 +410,41 @@ class RectifiedGaussian:
         warn_of_gross(self, cells)
         return drawn(self, cells, n_draws, random_state, self._filling(cells, fill, below, (floor, ceiling)))
 
-    def score_rows(self, X: ArrayLike) -> FloatArray:
-        """How strange each row is, larger = stranger: minus its log density, per unit of the spread of each seen cell.
+    def outlier_score(self, X: ArrayLike) -> FloatArray:
+        """How outlying each row is, larger = more outlying: minus its log density, per unit of the spread of each
+        seen cell.
 
         >>> model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.9], [0.9, 1.0]])
-        >>> common, rare = model.score_rows([[1.0, 1.0], [0.1, 2.0]])
+        >>> common, rare = model.outlier_score([[1.0, 1.0], [0.1, 2.0]])
         >>> bool(common < rare)
         True
         """
         density, values = self._scored(X)
         return np.negative(density.score(values))
 
-    def score_cells(self, X: ArrayLike) -> FloatArray:
-        """How strange each cell is given the rest of its row, in standard deviations, larger = stranger.
+    def cell_outlier_score(self, X: ArrayLike) -> FloatArray:
+        """How outlying each cell is given the rest of its row, in standard deviations, larger = more outlying.
 
-        A cell at its floor is strange where the others say that it should be above, one off its column's constant
+        A cell at its floor is outlying where the others say that it should be above, one off its column's constant
         infinitely; NaN where missing.
 
         >>> model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.8], [0.8, 1.0]])
-        >>> model.score_cells([[0.0, 3.0], [1.0, 1.0]]).round(1)
+        >>> model.cell_outlier_score([[0.0, 3.0], [1.0, 1.0]]).round(1)
         array([[4. , 4.7],
                [0.3, 0.3]])
         """
         density, values = self._scored(X)
-        return np.abs(density.strangeness(values))
+        return np.abs(density.outlier_score(values))
 
     def condition(self, given: Mapping[int | str, float]) -> RectifiedGaussian:
-        """The law of the other columns where some have known values, in your units.
+        """The distribution of the other columns where some have known values, in your units.
 
-        A value at its floor says "at most that": the others' law is then the normal of their mean and covariance.
+        A value at its floor says "at most that": the others' distribution is then the normal of their mean and
+        covariance.
 
         >>> model = RectifiedGaussian([0.0, 1.0], [[1.0, 0.6], [0.6, 1.0]], feature_names=["As", "Pb"])
         >>> model.condition({"As": 1.0})
-        RectifiedGaussian(n_features=1, bias=[1.6], row_norms=[0.8], floor=0, names=['Pb'])
+        RectifiedGaussian(n_features=1, mean=[1.6], std=[0.8], floor=0, names=['Pb'])
         """
         row = np.full((1, self.n_features), np.nan)
         for feature, value in given.items():
@@ -444,8 +456,8 @@ class RectifiedGaussian:
             raise InvalidParameterError("condition needs values for some of the columns, and not for all of them.")
         cells = Cells.of(self, row)
         warn_of_gross(self, cells)
-        bias, covariance = Density.of(self).joint(cells.latent, cells.beyond)
-        parts = {"bias": bias[rest], "covariance": covariance[np.ix_(rest, rest)], "scoring_covariance": None}
+        mean, covariance = Density.of(self).joint(cells.latent, cells.censoring)
+        parts = {"mean": mean[rest], "covariance": covariance[np.ix_(rest, rest)], "scoring_covariance": None}
         return self.marginal(rest).with_parts(**parts)
 
     def predict(
@@ -470,9 +482,9 @@ class RectifiedGaussian:
         return predicted(self, cells, j, levels, hidden)
 
     def _scored(self, X: ArrayLike) -> tuple[Density, FloatArray]:
-        """(what scores rows, latent rows): columns with a ceiling upside down."""
+        """(what scores rows, latent rows): columns with a ceiling negated."""
         cells, turned = Cells.of(self, X), self.ceiling < np.inf
-        density = Density.of(self.latent.reflected(turned))
+        density = Density.of(self.latent.negated(turned))
         density.warn_if_singular()
         return density, cells.latent * np.where(turned, -1.0, 1.0)
 
@@ -490,47 +502,47 @@ class RectifiedGaussian:
         if not isinstance(other, RectifiedGaussian):
             return NotImplemented
         mine, theirs = self.__getstate__(), other.__getstate__()
-        arrays = all(np.array_equal(mine[name], theirs[name]) for name in mine if name != "shapes")
-        return arrays and self.shapes == other.shapes
+        arrays = all(np.array_equal(mine[name], theirs[name]) for name in mine if name != "margins")
+        return arrays and self.margins == other.margins
 
     def __hash__(self) -> int:
-        return hash((self.feature_names, tuple(self.bias.tolist()), tuple(self.floor.tolist())))
+        return hash((self.feature_names, tuple(self.mean.tolist()), tuple(self.floor.tolist())))
 
     def _repr_html_(self) -> str:
-        return model_html(self.feature_names, {"floor": self.floor, "bias": self.bias, "norm": self.row_norms})
+        return model_html(self.feature_names, {"floor": self.floor, "mean": self.mean, "sd": self.std})
 
     def __repr__(self) -> str:
         names = "" if self.feature_names is None else f", names=[{few(self.feature_names)}]"
         ceiling = f", ceiling={_short(self.ceiling, one=True)}" if np.isfinite(self.ceiling).any() else ""
-        if self.shapes is not None:
-            ceiling += f", shapes=[{few(tuple(shape.kind for shape in self.shapes))}]"
+        if self.margins is not None:
+            ceiling += f", margins=[{few(tuple(margin.kind for margin in self.margins))}]"
         return (
-            f"RectifiedGaussian(n_features={self.n_features}, bias={_short(self.bias)}, "
-            f"row_norms={_short(self.row_norms)}, floor={_short(self.floor, one=True)}{ceiling}{names})"
+            f"RectifiedGaussian(n_features={self.n_features}, mean={_short(self.mean)}, "
+            f"std={_short(self.std)}, floor={_short(self.floor, one=True)}{ceiling}{names})"
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("feature_names", "bias", "floor", "covariance", "ceiling", "scoring_covariance", "shapes")
+        names = ("feature_names", "mean", "floor", "covariance", "ceiling", "scoring_covariance", "margins")
         return {name: self.__dict__.get(name) for name in names}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         # Pickling forgets that an array is read-only, so this is the one door for all fields.
-        self.__dict__["ceiling"] = _read_only(np.full(len(state["bias"]), np.inf))
+        self.__dict__["ceiling"] = _read_only(np.full(len(state["mean"]), np.inf))
         for name, value in state.items():
             self.__dict__[name] = _read_only(value) if isinstance(value, np.ndarray) else value
 
     def save(self, path: FilePath, details: Mapping[str, Any] | None = None) -> None:
         """Write the model to ``path``, exactly that name: a NumPy .npz without pickle.
 
-        It holds the arrays bias, covariance and floor, ceiling and scoring_covariance where there are some, and
-        ``header``, UTF-8 JSON as bytes, with the names and shapes of the columns. ``details`` are facts about the fit
+        It holds the arrays mean, covariance and floor, ceiling and scoring_covariance where there are some, and
+        ``header``, UTF-8 JSON as bytes, with the names and margins of the columns. ``details`` are facts about the fit
         for the header, for :func:`unrelu.model.read_header` to give back.
 
         >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.unrelu"
         >>> RectifiedGaussian([1.0], [[2.0]]).save(path, details={"n_rows": 500})
         >>> RectifiedGaussian.load(path)
-        RectifiedGaussian(n_features=1, bias=[1.], row_norms=[1.4142], floor=0)
+        RectifiedGaussian(n_features=1, mean=[1.], std=[1.4142], floor=0)
         """
 
         storage.write(path, self, details)
@@ -544,12 +556,12 @@ class RectifiedGaussian:
     STATE: ClassVar[dict[str, Any]] = {
         "n_features": Annotated[int, "size d"],
         "feature_names": Annotated[tuple[str, ...], "d"] | None,
-        "bias": Annotated[FloatArray, "floats d"],
+        "mean": Annotated[FloatArray, "floats d"],
         "covariance": Annotated[FloatArray, "floats d d"],
         "floor": Annotated[FloatArray, "unbounded floats d"],
         "ceiling": Annotated[FloatArray, "unbounded floats d"] | None,
         "scoring_covariance": Annotated[FloatArray, "floats d d"] | None,
-        "shapes": Annotated[Shapes, "d"] | None,
+        "margins": Annotated[Margins, "d"] | None,
     }
 
     def to_state(self) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class Table:
     most: int | None = None
 
     @property
-    def beyond(self) -> str:
+    def censoring(self) -> str:
         """What is said of the lines that are not shown."""
         left = 0 if self.most is None else len(self.lines) - self.most
         return f"... and {left:,} more" if left > 0 else ""
@@ -58,8 +58,8 @@ class Table:
                 table.add_column(head, style=style, overflow="fold")
         for line in self.lines[: self.most]:
             table.add_row(*map(Text, line))
-        if self.beyond:
-            table.add_row(Text(self.beyond))
+        if self.censoring:
+            table.add_row(Text(self.censoring))
         return table
 
     def _repr_html_(self) -> str:
@@ -71,8 +71,8 @@ class Table:
             else:
                 name, value = map(_text, line)
                 lines.append(f'<tr><th style="{_STYLE}">{name}</th><td style="{_STYLE}">{value}</td></tr>')
-        if self.beyond and heads:
-            lines.append(f'<tr><td colspan="{len(heads)}">{self.beyond}</td></tr>')
+        if self.censoring and heads:
+            lines.append(f'<tr><td colspan="{len(heads)}">{self.censoring}</td></tr>')
         return f'<table><caption style="text-align:left"><b>{_text(self.title)}</b></caption>{"".join(lines)}</table>'
 
 
@@ -89,10 +89,10 @@ class Shown:
 
 
 def plain_fields(record: Any) -> dict[str, Any]:
-    """Numbers and words of a dataclass, doubts by their kinds; arrays and long lists are left out."""
+    """Numbers and words of a dataclass, diagnostics by their kinds; arrays and long lists are left out."""
     found = {field.name: getattr(record, field.name) for field in fields(record)}
-    if "doubts" in found:
-        found["doubts"] = ", ".join(doubt.kind for doubt in found["doubts"]) or "none"
+    if "diagnostics" in found:
+        found["diagnostics"] = ", ".join(diagnostic.kind for diagnostic in found["diagnostics"]) or "none"
     if getattr(record, "converged", None) is not None:
         found["converged"] = record.converged
     return {name: value for name, value in found.items() if isinstance(value, str | bool | int | float)}
@@ -118,7 +118,7 @@ def learned_html(estimator: Any) -> str:
     told = facts_html("report_", plain_fields(report)) if is_dataclass(report) else ""
     if model is None:
         return told
-    return told + model_html(model.feature_names, {"floor": model.floor, "bias": model.bias, "norm": model.row_norms})
+    return told + model_html(model.feature_names, {"floor": model.floor, "mean": model.mean, "sd": model.std})
 
 
 def _text(value: Any) -> str:

@@ -35,20 +35,19 @@ def random_model(
     d: int,
     k: int | None = None,
     condition_number: float = 1.0,
-    bias: Literal["nonnegative", "signed"] = "nonnegative",
+    mean: Literal["nonnegative", "signed"] = "nonnegative",
     random_state: RandomState = None,
 ) -> RectifiedGaussian:
     """A random x = ReLU(W z + b), as in section 6 of Wu, Dimakis and Sanghavi (2019).
 
-    W is d x k (``k=None`` means d) with uniformly random orthonormal left singular vectors. The
-    eigenvalues of W W' fall geometrically from 1 to 1 / ``condition_number``, which is therefore the
-    condition number of W W' (of its k nonzero eigenvalues if k < d). The paper gives the condition
-    number only; the spacing is ours. Note that k = d with condition number 1 makes W orthonormal and
-    the coordinates of x independent. ``bias`` is a standard normal vector for "signed", and its
-    positive part for "nonnegative".
+    W is d x k (``k=None`` means d) with uniformly random orthonormal left singular vectors. The eigenvalues of W W'
+    fall geometrically from 1 to 1 / ``condition_number``, which is therefore the condition number of W W' (of its k
+    nonzero eigenvalues if k < d). The paper gives the condition number only; the spacing is ours. Note that k = d with
+    condition number 1 makes W orthonormal and the coordinates of x independent. ``mean`` is a standard normal vector
+    for "signed", and its positive part for "nonnegative".
 
     >>> model = random_model(5, condition_number=10.0, random_state=0)
-    >>> round(float(np.linalg.cond(model.covariance)), 6), bool((model.bias >= 0).all())
+    >>> round(float(np.linalg.cond(model.covariance)), 6), bool((model.mean >= 0).all())
     (10.0, True)
     """
     k = d if k is None else k
@@ -63,15 +62,15 @@ def random_model(
         raise InvalidParameterError(f"condition_number must be 1 or more and finite, got {condition_number!r}.")
     if k == 1 and condition_number != 1.0:
         raise InvalidParameterError("A W with one column has condition_number 1: leave it out, or take k=2 or more.")
-    if bias not in ("nonnegative", "signed"):
-        raise InvalidParameterError(f'bias must be "nonnegative" or "signed", got {bias!r}.')
+    if mean not in ("nonnegative", "signed"):
+        raise InvalidParameterError(f'mean must be "nonnegative" or "signed", got {mean!r}.')
     rng = generator(random_state)
     # Orthonormal columns, uniform among all such: a Gaussian matrix is Q R with R's diagonal positive.
     q, r = np.linalg.qr(rng.standard_normal((d, k)))
     q = q * np.where(np.diagonal(r) < 0.0, -1.0, 1.0)
     weights = q * np.sqrt(np.geomspace(1.0, 1.0 / condition_number, k))
     b = rng.standard_normal(d)
-    return RectifiedGaussian.from_weights(weights, np.maximum(b, 0.0) if bias == "nonnegative" else b)
+    return RectifiedGaussian.from_weights(weights, np.maximum(b, 0.0) if mean == "nonnegative" else b)
 
 
 def contaminate(

@@ -158,7 +158,7 @@ def distinct(names: Iterable[str] | None, d: int) -> tuple[str, ...] | None:
 def symmetric(s: FloatArray, d: int) -> FloatArray:
     """The covariance made exactly symmetric and clean of rounding where a variance is zero; or an error."""
     if s.shape != (d, d):
-        raise InvalidParameterError(f"covariance must be {d} x {d} to fit the bias, got shape {s.shape}.")
+        raise InvalidParameterError(f"covariance must be {d} x {d} to fit the mean, got shape {s.shape}.")
     variance = np.diagonal(s)
     if variance.min() < -_TOLERANCE * variance.max():
         i = int(variance.argmin())
@@ -222,13 +222,13 @@ def seed_from(random_state: Any) -> int:
     return int(generator(random_state).integers(2**31))
 
 
-def require_reachable(shapes: Iterable[Any]) -> None:
+def require_reachable(margins: Iterable[Any]) -> None:
     """Raise InvalidParameterError for a column's shape whose numbers leave double precision when they are used."""
-    for column, shape in enumerate(shapes):
-        sizes = {name: abs(float(getattr(shape, name, 0.0))) for name in ("exponent", "origin", "below")}
-        widths = {"unit": float(getattr(shape, "unit", 1.0)), "step": float(shape.seen.step) or 1.0}
+    for column, margin in enumerate(margins):
+        sizes = {name: abs(float(getattr(margin, name, 0.0))) for name in ("exponent", "origin", "below")}
+        widths = {"unit": float(getattr(margin, "unit", 1.0)), "step": float(margin.seen.step) or 1.0}
         for name in ("values", "scores"):
-            if (knots := getattr(shape, name, None)) is not None:
+            if (knots := getattr(margin, name, None)) is not None:
                 sizes[name] = float(np.abs(knots).max())
                 widths[f"spread of {name}"] = float(knots[-1]) - float(knots[0])
         wrong = [(name, size) for name, size in sizes.items() if not size <= _LARGEST]
@@ -236,5 +236,5 @@ def require_reachable(shapes: Iterable[Any]) -> None:
         if wrong:
             name, value = wrong[0]
             raise InvalidParameterError(
-                f"The shape of column {column} is beyond precision: its {name} is {value:g}. Rescale it."
+                f"The margin of column {column} is beyond precision: its {name} is {value:g}. Rescale it."
             )

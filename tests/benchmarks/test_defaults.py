@@ -58,7 +58,7 @@ def test_the_truth_is_that_of_other_rows(kind):
 @pytest.mark.parametrize(
     ("name", "wrong"), [("zero-inflated", 0.25), ("outlier rows", 0.05), ("bad cells", 0.03), ("normal", 0.0)]
 )
-def test_what_is_not_genuine(name, wrong):
+def test_what_is_not_inlier(name, wrong):
     table = drawn(NAMED[name], 20_000, 0.5, 3)
     changed = table.x != np.maximum(table.behind, table.limit)
     above = table.behind > table.limit
@@ -131,15 +131,15 @@ def test_the_default_is_the_call_without_options():
 
 def test_an_option_that_refuses_is_as_far_off_as_can_be():
     table = drawn(NAMED["normal"], 60, 0.5, 0)
-    assert own(table, {"shape": "log", "method": "one_pass"}) is REFUSED
-    assert np.isfinite(own(table, {"shape": "normal", "method": "one_pass"}).errors).all()
+    assert own(table, {"margins": "log", "method": "one_pass"}) is REFUSED
+    assert np.isfinite(own(table, {"margins": "normal", "method": "one_pass"}).errors).all()
 
 
 def test_absurd_values_are_counted():
     table = drawn(NAMED["lognormal"], 100, 0.5, 0)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        imputer = unrelu.FloorImputer(shape="log", **table.options).fit(table.x)
+        imputer = unrelu.FloorImputer(margins="log", **table.options).fit(table.x)
     filled = imputer.transform(table.x)
     assert count_absurd(table, imputer, filled, 0) == 0
     filled[3, 2], filled[4, 0], filled[5, 1] = -1e-9, np.nan, 10.1 * table.x[:, 1].max()

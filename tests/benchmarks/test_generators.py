@@ -66,9 +66,9 @@ def test_noise_is_inside_the_rectifier():
 def test_outlier_rows_are_marked_and_the_others_left_alone(kind):
     rows = drawn(SMALL, 0)
     spoiled = rows.with_outliers(kind, 0.05, 0)
-    assert (~spoiled.genuine).sum() == 40
-    np.testing.assert_array_equal(spoiled.X[spoiled.genuine], rows.X[spoiled.genuine])
-    assert (spoiled.X != rows.X).any(axis=1)[~spoiled.genuine].all()
+    assert (~spoiled.inlier).sum() == 40
+    np.testing.assert_array_equal(spoiled.X[spoiled.inlier], rows.X[spoiled.inlier])
+    assert (spoiled.X != rows.X).any(axis=1)[~spoiled.inlier].all()
     assert spoiled.X.min() >= 0.0
     assert any(kind in case.name for case in CASES)
 

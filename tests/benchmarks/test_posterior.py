@@ -5,12 +5,12 @@ import pytest
 from scipy.stats import multivariate_normal, norm
 
 import unrelu
+from benchmarks.margins.contaminated import far
 from benchmarks.posterior import STUDIES
 from benchmarks.posterior.densities import log_orthant, model_of, one_factor, separated
 from benchmarks.posterior.draws import case, p_values
 from benchmarks.posterior.rivals import RIVALS
 from benchmarks.posterior.tables import lognormal, with_outliers
-from benchmarks.shapes.contaminated import far
 
 
 def test_every_study_is_found():
@@ -24,23 +24,23 @@ def test_an_orthant_of_two():
 
 
 def test_one_factor_with_seen_cells():
-    loading, bias, row = np.array([0.9, 0.5]), np.array([0.2, -0.3]), np.array([0.0, 0.7])
+    loading, mean, row = np.array([0.9, 0.5]), np.array([0.2, -0.3]), np.array([0.0, 0.7])
     v = np.array([[1.0, 0.45], [0.45, 1.0]])
-    centre = bias[0] + 0.45 * (row[1] - bias[1])
-    wanted = norm.logpdf(row[1], bias[1]) + norm.logcdf(-centre / np.sqrt(1.0 - 0.45**2))
-    assert one_factor(bias, loading, row) == pytest.approx(wanted, abs=1e-10)
-    assert separated(unrelu.RectifiedGaussian(bias, v), row)[0] == pytest.approx(wanted, abs=1e-6)
+    centre = mean[0] + 0.45 * (row[1] - mean[1])
+    wanted = norm.logpdf(row[1], mean[1]) + norm.logcdf(-centre / np.sqrt(1.0 - 0.45**2))
+    assert one_factor(mean, loading, row) == pytest.approx(wanted, abs=1e-10)
+    assert separated(unrelu.RectifiedGaussian(mean, v), row)[0] == pytest.approx(wanted, abs=1e-6)
 
 
 def test_a_row_above_its_floors_has_a_normal_density():
     model, reference = model_of("correlations .9 and -.9", 4, 0)
     row = np.full(4, 0.8)
-    wanted = multivariate_normal(model.bias, model.covariance).logpdf(row)
+    wanted = multivariate_normal(model.mean, model.covariance).logpdf(row)
     assert reference(model, row)[0] == pytest.approx(wanted, abs=1e-9)
     assert separated(model, row) == (pytest.approx(wanted, abs=1e-9), 0.0)
 
 
-def test_draws_of_another_law_are_noticed():
+def test_draws_of_another_distribution_are_noticed():
     of = case(5)
     theirs = of.rejection(4000, np.random.default_rng(0))
     assert p_values(of.rejection(4000, np.random.default_rng(1)), theirs).min() > 1e-3
@@ -60,9 +60,9 @@ def test_rivals_fill_in_floored_cells_below_their_limits():
     assert np.abs(mean - np.log(table.truth).mean(axis=0)).max() < 0.1  # as a column's estimate it is good
 
 
-def test_only_genuine_rows_are_judged():
+def test_only_inlier_rows_are_judged():
     table = with_outliers(lognormal(0.6, 1), far, 1)
-    assert table.genuine.sum() == 450
-    assert not table.floored[~table.genuine].any()
+    assert table.inlier.sum() == 450
+    assert not table.floored[~table.inlier].any()
     ours, best = table.squared_errors(np.log(table.x) - 0.5)
     assert ours > best

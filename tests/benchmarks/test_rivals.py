@@ -34,8 +34,8 @@ def task_of(values, rank=4, free_bias=False, **others):
 def history(method, **task):
     """What a watcher hears: iteration, residual and Theta."""
     heard = []
-    watch = lambda step: heard.append((step.done, step.state.residual, step.state.factors.matrix()))  # noqa: E731
-    found = method.recover(task_of(watch=watch, **task))
+    progress = lambda step: heard.append((step.done, step.state.residual, step.state.factors.matrix()))  # noqa: E731
+    found = method.recover(task_of(progress=progress, **task))
     return found, heard
 
 
@@ -347,7 +347,7 @@ def test_whoever_watches_sees_factors_that_a_fit_can_go_on_from(method):
     """Not those of rank k + 1 that hold the bias as one more component."""
     seen = []
     values = table(latent_matrix(5, 60, 30, 3, bias=True))
-    task = Task(Cells(values), n_components=3, max_iterations=4, watch=lambda step: seen.append(step.state.factors))
+    task = Task(Cells(values), n_components=3, max_iterations=4, progress=lambda step: seen.append(step.state.factors))
     method.recover(task)
     assert len(seen) == 4
     assert all(factors.rank == 3 and factors.bias is not None for factors in seen)

@@ -135,7 +135,7 @@ class Browser:
 
 @pytest.fixture(scope="session")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Pages of a calm table with shapes, of hostile names, of one column, of many columns, and of a model alone."""
+    """Pages of a calm table with margins, of hostile names, of one column, of many columns, and of a model alone."""
     folder = tmp_path_factory.mktemp("pages")
     X = unrelu.synthetic.random_model(8, random_state=0).sample(400, random_state=1)
     X[3, 2] = np.nan
@@ -153,10 +153,12 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "wide": (pd.DataFrame(wide, columns=[f"c{j}" for j in range(130)]), "normal", 0),
     }
     found = {}
-    for name, (table, shape, simulations) in tables.items():
+    for name, (table, margin, simulations) in tables.items():
         found[name] = folder / f"{name}.html"
-        learner = unrelu.RectifiedGaussianLearner(shape=shape).fit(table)
-        learner.report(found[name], table, title=HOSTILE[0] if name == "hostile" else name, n_simulations=simulations)
+        learner = unrelu.RectifiedGaussianLearner(margins=margin).fit(table)
+        learner.write_html(
+            found[name], table, title=HOSTILE[0] if name == "hostile" else name, n_simulations=simulations
+        )
     found["model"] = folder / "model.html"
-    unrelu.RectifiedGaussianLearner().fit(X).report(found["model"])
+    unrelu.RectifiedGaussianLearner().fit(X).write_html(found["model"])
     return found

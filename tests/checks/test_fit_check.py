@@ -10,7 +10,7 @@ import pytest
 import unrelu
 from tests.references import fit_check as reference
 from unrelu.checks.fit_check import Rows, Simulations, check_fit
-from unrelu.contracts import Assumptions, unwatched
+from unrelu.contracts import Assumptions, no_progress
 from unrelu.errors import InvalidDataError, InvalidParameterError
 
 CORRELATION = np.array([[1.0, 0.5, 0.3], [0.5, 1.0, -0.2], [0.3, -0.2, 1.0]])
@@ -29,11 +29,13 @@ def test_p_values_are_those_of_a_slow_bootstrap():
     found = checked(x, n_simulations=19)
 
     def number(rows):
-        law = unrelu.RectifiedGaussianLearner().fit(rows).distribution_
-        return law, reference.anderson_darling(rows[:, 0], 0.0, np.inf, law.bias[0], law.row_norms[0])
+        distribution = unrelu.RectifiedGaussianLearner().fit(rows).distribution_
+        return distribution, reference.anderson_darling(
+            rows[:, 0], 0.0, np.inf, distribution.mean[0], distribution.std[0]
+        )
 
-    law, own = number(x)
-    others = [number(law.sample(80, np.random.default_rng([0, b, 0])))[1] for b in range(1, 20)]
+    distribution, own = number(x)
+    others = [number(distribution.sample(80, np.random.default_rng([0, b, 0])))[1] for b in range(1, 20)]
     assert found.column_statistic[0] == pytest.approx(own, rel=1e-8)
     assert found.column_p_value[0] == (1 + sum(other >= own for other in others)) / 20
     assert found.p_value == found.columns_p_value == found.column_p_value[0]
@@ -47,7 +49,7 @@ def test_few_false_alarms_and_sure_ones():
     x = NORMAL.sample(500, random_state=1)
     x[:, 1] = np.expm1(x[:, 1])
     assert checked(x).fits  # by default the column is no normal one
-    found = checked(x, shape="normal")
+    found = checked(x, margins="normal")
     assert not found.fits
     assert found.misfits == ([1], [])
     assert found.worst_columns(1) == [1]
@@ -55,21 +57,23 @@ def test_few_false_alarms_and_sure_ones():
     assert found.column_distance[1] > 2.0 * found.column_distance[[0, 2]].max()
 
 
-def test_pairs_that_no_normal_law_has_are_named():
+def test_pairs_that_no_normal_distribution_has_are_named():
     rng = np.random.default_rng(0)
     x = NORMAL.sample(800, random_state=rng)
     z = rng.standard_normal((800, 2))
     x[:, 0], x[:, 1] = np.maximum(z[:, 0], 0.0), np.maximum(np.where(rng.random(800) < 0.5, z[:, 0], z[:, 1]), 0.0)
     found = checked(x)
     assert found.misfits == ([], [(0, 1)])
-    assert "RectifiedGaussianMixture(2) was tried and helps" in found.verdict  # half of the rows are of another law
+    assert (
+        "RectifiedGaussianMixture(2) was tried and helps" in found.verdict
+    )  # half of the rows are of another distribution
     assert found.pair_p_value[0, 1] == found.pair_p_value[1, 0] == 1 / 40
 
 
 def test_a_given_model_is_not_fitted():
     x = NORMAL.sample(400, random_state=4)
     assert unrelu.check_model(NORMAL, x, n_simulations=39).fits
-    shifted = unrelu.RectifiedGaussian(NORMAL.bias + 0.3, NORMAL.covariance)
+    shifted = unrelu.RectifiedGaussian(NORMAL.mean + 0.3, NORMAL.covariance)
     found = unrelu.check_model(shifted, x, n_simulations=39)
     assert not found.refitted
     assert not found.fits
@@ -95,7 +99,7 @@ def test_cells_missing_in_the_table_are_missing_in_its_simulations():
         return unrelu.RectifiedGaussianLearner().fit(values).distribution_
 
     rows = Rows(x, 400, Assumptions((0.0,) * 3), ("a", "b", "c"))
-    check_fit(rows, fit, Simulations(19), unwatched)
+    check_fit(rows, fit, Simulations(19), no_progress)
     assert len(seen) == 20
     assert all((each == np.isnan(x)).all() for each in seen)
 
@@ -153,7 +157,7 @@ def test_a_rank_that_is_too_low_is_told():
     assert "A model without n_components was tried and helps: the model then fits" in found.verdict
 
 
-def test_the_seed_settles_everything_and_the_watch_ends_it():
+def test_the_seed_settles_everything_and_the_progress_ends_it():
     x = NORMAL.sample(100, random_state=0)
     first, again, other = (checked(x, 19, random_state=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first.pair_p_value, again.pair_p_value)
@@ -166,7 +170,7 @@ def test_the_seed_settles_everything_and_the_watch_ends_it():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        unrelu.RectifiedGaussianLearner().fit(x).watched_by(stop).check(x)
+        unrelu.RectifiedGaussianLearner().fit(x).with_progress(stop).check(x)
     assert steps[-1].total == 199
 
 

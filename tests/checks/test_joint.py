@@ -1,4 +1,4 @@
-"""Tests of rows: their numbers against the posterior of the cells, and their law among rows of the model."""
+"""Tests of rows: their numbers against the posterior of the cells, and their distribution among rows of the model."""
 
 import numpy as np
 import pytest

@@ -37,11 +37,11 @@ def table(kind, hidden=0.5, seed=0, n=N):
     return x
 
 
-def doubts(x, method="one_pass", shape="normal", **options):
+def diagnostics(x, method="one_pass", margins="normal", **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", unrelu.errors.UnreluWarning)
-        report = unrelu.RectifiedGaussianLearner(method, shape=shape, **options).fit(x).report_
-    return {doubt.kind: doubt for doubt in report.doubts}
+        report = unrelu.RectifiedGaussianLearner(method, margins=margins, **options).fit(x).report_
+    return {diagnostic.kind: diagnostic for diagnostic in report.diagnostics}
 
 
 KINDS = {
@@ -56,27 +56,30 @@ KINDS = {
 @pytest.mark.parametrize("method", ["one_pass", "full_likelihood"])
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_each_kind_of_table_gets_its_word_first(kind, method):
-    found = doubts(table(kind), method)
+    found = diagnostics(table(kind), method)
     assert next(iter(found)) == KINDS[kind]
 
 
 def test_rows_of_the_model_get_none():
     """30 tables of 80 rows: each has a finding with a chance of about 2 %, so that 5 come once in 1,500 such tests."""
-    assert sum(bool(doubts(table("normal", hidden, seed, 80))) for seed in range(10) for hidden in (0.2, 0.5, 0.8)) < 5
+    assert (
+        sum(bool(diagnostics(table("normal", hidden, seed, 80))) for seed in range(10) for hidden in (0.2, 0.5, 0.8))
+        < 5
+    )
 
 
 def test_every_one_has_its_warning():
     for kind, said in KINDS.items():
         with warns(said):
-            unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(table(kind))
+            unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(table(kind))
 
 
 def test_what_is_told_of_zeros_and_of_curves():
-    zeros = doubts(table("zeros", 0.2))["excess-zeros"]
+    zeros = diagnostics(table("zeros", 0.2))["excess-zeros"]
     assert zeros.columns == (0, 1, 2, 3, 4)
     assert 0.1 < min(zeros.values) < max(zeros.values) < 0.4  # to first order
     assert "means come out too low" in zeros.words
-    assert {0, 1} <= set(doubts(table("quadratic"))["bent"].columns)
+    assert {0, 1} <= set(diagnostics(table("quadratic"))["bent"].columns)
 
 
 def test_errors_of_dependent_rows_are_too_small_by_a_factor():
@@ -94,7 +97,7 @@ def test_a_sorted_table_is_no_series():
     x = table("normal")
     by_first = x[np.argsort(x[:, 0])]
     assert is_sorted(Look(np.arange(N), by_first, np.zeros(x.shape, dtype=np.int8), np.ones(N)))
-    assert doubts(by_first) == {}
+    assert diagnostics(by_first) == {}
 
 
 def test_a_value_that_lies_far_beyond_the_middle_of_its_column():
@@ -108,35 +111,37 @@ def test_a_value_that_lies_far_beyond_the_middle_of_its_column():
 def test_heavy_tails_of_one_column_and_of_all():
     x = latent("normal")
     x[:, 2] = np.random.default_rng(5).standard_t(4, N)
-    found = doubts(x, floor=None)
+    found = diagnostics(x, floor=None)
     assert found["heavy-tails"].columns == (2,)
-    assert "shape='free'" in found["heavy-tails"].remedy
-    assert doubts(x, floor=None, shape=["normal", "normal", "free", "normal", "normal"]) == {}
-    assert doubts(table("t5"), shape="free")["heavy-tails"].columns == ()  # which no shapes of columns change
+    assert "margins='monotone'" in found["heavy-tails"].remedy
+    assert diagnostics(x, floor=None, margins=["normal", "normal", "monotone", "normal", "normal"]) == {}
+    assert (
+        diagnostics(table("t5"), margins="monotone")["heavy-tails"].columns == ()
+    )  # which no margins of columns change
 
 
-def test_limits_by_cell_have_doubts():
+def test_limits_by_cell_have_diagnostics():
     rng = np.random.default_rng(2)
     y = latent("normal")
     limit = rng.choice([-0.5, 0.0, 0.4], y.shape)
-    assert doubts(np.maximum(y, limit), "full_likelihood", floor=limit) == {}
-    found = doubts(np.exp(np.maximum(y, limit)), "full_likelihood", floor=np.exp(limit))
-    assert "shape='free'" in next(iter(found.values())).remedy
-    assert doubts(np.maximum(latent("t5"), limit), "full_likelihood", floor=limit).keys() == {"heavy-tails"}
+    assert diagnostics(np.maximum(y, limit), "full_likelihood", floor=limit) == {}
+    found = diagnostics(np.exp(np.maximum(y, limit)), "full_likelihood", floor=np.exp(limit))
+    assert "margins='monotone'" in next(iter(found.values())).remedy
+    assert diagnostics(np.maximum(latent("t5"), limit), "full_likelihood", floor=limit).keys() == {"heavy-tails"}
     x = np.maximum(y + 0.5, limit)
     lost = rng.random(x.shape) < 0.2
-    assert "excess-zeros" in doubts(np.where(lost, limit, x), "full_likelihood", floor=limit)
+    assert "excess-zeros" in diagnostics(np.where(lost, limit, x), "full_likelihood", floor=limit)
 
 
 @pytest.mark.parametrize("method", ["robust", "robust_cells"])
-def test_genuine_rows_and_cells_alone_are_asked(method):
+def test_inlier_rows_and_cells_alone_are_asked(method):
     x = table("normal", 0.3)
     x[::10] += 12.0
-    assert doubts(x, method) == {}
+    assert diagnostics(x, method) == {}
 
 
 def test_gross_values_break_nothing():
     x = table("normal")
     x[3, 2] = 1e12
     with np.errstate(over="raise", invalid="raise", divide="raise"):
-        doubts(x)
+        diagnostics(x)

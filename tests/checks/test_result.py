@@ -37,15 +37,17 @@ def test_a_model_that_fits():
 def test_only_what_was_tried_and_helps_is_advised():
     assert misfit([1]).verdict.endswith("not normal: Pb.")
     assert "of few different values: Pb" in misfit([1], coarse=(False, True, False)).verdict
-    less = Remedy("shape='free'", 0.2, note="2 of 3 failing columns then fit")
-    best = Remedy("shape='auto'", 0.31, helps=True, note="7 of 8 failing columns then fit")
+    less = Remedy("margins='monotone'", 0.2, note="2 of 3 failing columns then fit")
+    best = Remedy("margins='auto'", 0.31, helps=True, note="7 of 8 failing columns then fit")
     verdict = misfit([1], tried=(best, less)).verdict
-    assert "Pb. shape='auto' was tried and helps: 7 of 8 failing columns then fit (log density of rows held" in verdict
+    assert (
+        "Pb. margins='auto' was tried and helps: 7 of 8 failing columns then fit (log density of rows held" in verdict
+    )
     assert "+0.31 each" in verdict
-    assert "free" not in verdict
+    assert "monotone" not in verdict
     none = replace(less, note="the rows have heavy tails and no outliers")
     told = misfit([1], tried=(none, Remedy("method='robust'", 0.1, note=none.note))).advice
-    assert told == f"Nothing that was tried helps (shape='free', method='robust'): {none.note}."
+    assert told == f"Nothing that was tried helps (margins='monotone', method='robust'): {none.note}."
     assert fitting().advice == ""
 
 

@@ -21,7 +21,7 @@ def collected(samples, question=QUESTION):
 
 
 def same(one, other):
-    for name in ("rows", "values", "beyond", "weights"):
+    for name in ("rows", "values", "censoring", "weights"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
 
 
@@ -34,7 +34,7 @@ def test_the_same_rows_however_the_table_is_cut():
     assert np.mean(np.diff(whole.rows) == 1) > 0.95  # neighbours
     assert whole.rows.max() > 19_000  # from all over the table
     np.testing.assert_array_equal(whole.values, TABLE[whole.rows])
-    np.testing.assert_array_equal(whole.beyond, -(TABLE[whole.rows] == 0.0).astype(int))
+    np.testing.assert_array_equal(whole.censoring, -(TABLE[whole.rows] == 0.0).astype(int))
 
 
 def test_sparse_rows_and_those_of_a_device():
@@ -60,11 +60,11 @@ def test_rows_are_read_once_for_both_questions():
     assumptions = Assumptions((0.0,) * 3)
     question = PairMomentsQuestion.under(assumptions)
     evidence = Evidence(Counted(TABLE), LocalEngine())
-    ask_at_once(evidence, question, LookQuestion(assumptions.censoring))
+    ask_at_once(evidence, question, LookQuestion(assumptions.censored_at))
     record, look = evidence.collect(question), look_at(evidence, assumptions)
     assert Counted.passes == 1
     same(look, QUESTION(Block(TABLE)))
     np.testing.assert_array_equal(record.count, collected(ArraySamples(TABLE), question).count)
     kept = Evidence(None, answers={question: record})
-    ask_at_once(kept, question, LookQuestion(assumptions.censoring))
+    ask_at_once(kept, question, LookQuestion(assumptions.censored_at))
     assert look_at(kept, assumptions) is None

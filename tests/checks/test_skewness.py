@@ -18,7 +18,7 @@ def examined(x):
     question = PairMomentsQuestion(floor, floor)
     record = question(Block(x))
     rows = fit_columns(record, Assumptions(floor))
-    return skewness_of(record.shapes, rows), rows
+    return skewness_of(record.margins, rows), rows
 
 
 @pytest.mark.parametrize("a", [-3.0, -0.5, 0.0, 1.2, 6.0])
@@ -46,7 +46,7 @@ def test_lognormal_columns_are_found(floored):
     assert (test.z > 3.5).mean() > 0.95
     assert (test.skewness > 0.5).all()
     truth = np.exp(0.125) - np.exp(0.5 * ndtri(floored))
-    off = (rows.bias - truth) / rows.scale  # the latent mean comes out too low, and that is said
+    off = (rows.mean - truth) / rows.scale  # the latent mean comes out too low, and that is said
     assert off.mean() < -0.05
     assert (test.shift < 0.0).all()
 
@@ -57,7 +57,7 @@ def test_a_small_skewness_is_measured():
     test, rows = examined(np.maximum(y, 0.0))
     spread = test.skewness.std() / np.sqrt(400)
     assert abs(test.skewness.mean() - 0.2) < 4.0 * spread + 0.03  # second order: .2^2
-    assert test.shift.mean() == pytest.approx((rows.bias / rows.scale).mean(), abs=4.0 * 0.02 / np.sqrt(400) + 0.005)
+    assert test.shift.mean() == pytest.approx((rows.mean / rows.scale).mean(), abs=4.0 * 0.02 / np.sqrt(400) + 0.005)
 
 
 def test_nothing_is_said_where_nothing_can_be():
@@ -70,9 +70,9 @@ def test_nothing_is_said_where_nothing_can_be():
 
 def test_a_skewed_statistic_is_made_normal():
     """A centred gamma, skewness .4: its upper and lower tails come out alike."""
-    shape = 25.0
-    z = (np.random.default_rng(3).gamma(shape, size=200_000) - shape) / np.sqrt(shape)
-    moved = normalized(z, np.full_like(z, 2.0 / np.sqrt(shape)))
+    margin = 25.0
+    z = (np.random.default_rng(3).gamma(margin, size=200_000) - margin) / np.sqrt(margin)
+    moved = normalized(z, np.full_like(z, 2.0 / np.sqrt(margin)))
     for level in (2.0, 3.0):
         expected = stats.norm.sf(level)
         error = 4.0 * np.sqrt(expected / len(z))

@@ -79,7 +79,7 @@ def on_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., 
 @pytest.fixture(scope="session")
 def truth() -> unrelu.RectifiedGaussian:
     model = unrelu.synthetic.random_model(3, condition_number=5.0, random_state=0)
-    return unrelu.RectifiedGaussian(model.bias, model.covariance, feature_names=["As", "Pb", "Fe"])
+    return unrelu.RectifiedGaussian(model.mean, model.covariance, feature_names=["As", "Pb", "Fe"])
 
 
 @pytest.fixture(scope="session")
@@ -101,7 +101,7 @@ def table(folder: Path, rows: np.ndarray) -> Path:
 
 @pytest.fixture(scope="session")
 def skewed_rows() -> np.ndarray:
-    """Logs above .5, a shifted power with zeros, counts: what shapes are for."""
+    """Logs above .5, a shifted power with zeros, counts: what margins are for."""
     y = np.random.default_rng(3).multivariate_normal(np.zeros(3), 0.5 + 0.5 * np.eye(3), size=800)
     columns = np.exp(y[:, 0]), np.expm1(y[:, 1]), np.round(np.exp(1.0 + y[:, 2]) - 1.0)
     drawn = np.maximum(np.column_stack(columns), [0.5, 0.0, 0.0])

@@ -1,4 +1,5 @@
-"""score --cells: the strangest cells, what the rest of their rows predicts, on the terminal, in files and as JSON."""
+"""score --cells: the most outlying cells, what the rest of their rows predicts, on the terminal, in files and as
+JSON."""
 
 from __future__ import annotations
 
@@ -19,23 +20,23 @@ NAMES = ["As", "Pb", "Fe"]
 def dirty(folder, rows, truth):
     """One cell too high by 9 standard deviations, one at its floor beside high ones, one missing."""
     changed = rows[:500].copy()
-    changed[7, 1] += 9.0 * truth.row_norms[1]
+    changed[7, 1] += 9.0 * truth.std[1]
     changed[20, 2] = np.nan
     write_table(folder / "dirty.csv", changed, NAMES)
     return changed
 
 
-def _conditional(law, row, j):
+def _conditional(distribution, row, j):
     """Mean and standard deviation of a column given the others, all of which are above their floors."""
-    rest = [k for k in range(law.n_features) if k != j]
-    inverse = np.linalg.inv(law.covariance[np.ix_(rest, rest)])
-    weights = law.covariance[j, rest] @ inverse
-    return law.bias[j] + weights @ (row[rest] - law.bias[rest]), np.sqrt(
-        law.covariance[j, j] - weights @ law.covariance[rest, j]
+    rest = [k for k in range(distribution.n_features) if k != j]
+    inverse = np.linalg.inv(distribution.covariance[np.ix_(rest, rest)])
+    weights = distribution.covariance[j, rest] @ inverse
+    return distribution.mean[j] + weights @ (row[rest] - distribution.mean[rest]), np.sqrt(
+        distribution.covariance[j, j] - weights @ distribution.covariance[rest, j]
     )
 
 
-def test_every_cell_is_written_from_the_strangest_on(run, dirty, truth, model):
+def test_every_cell_is_written_from_the_most_outlying_on(run, dirty, truth, model):
     result = run("score", "dirty.csv", "--model", model, "--cells", "-o", "cells.csv")
     assert (result.exit_code, result.stderr) == (0, "")
     found = pd.read_csv("cells.csv")
@@ -45,7 +46,7 @@ def test_every_cell_is_written_from_the_strangest_on(run, dirty, truth, model):
     assert (np.diff(found["bad_probability"]) <= 0.0).all()
     at = (found["row"] - 1, found["column"].map(NAMES.index))
     np.testing.assert_allclose(found["value"], dirty[at], rtol=1e-12)
-    np.testing.assert_allclose(np.abs(found["score"]), truth.score_cells(dirty)[at], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(np.abs(found["score"]), truth.cell_outlier_score(dirty)[at], rtol=1e-9, atol=1e-12)
     seen = (dirty > 0.0).all(axis=1)[at[0]]  # rows without hidden cells: the formula holds
     for _, line in found[seen][:40].iterrows():
         j = NAMES.index(line["column"])
@@ -57,7 +58,7 @@ def test_every_cell_is_written_from_the_strangest_on(run, dirty, truth, model):
 
 def test_the_top_and_the_terminal(run, dirty, model):
     answer = json.loads(run("score", "dirty.csv", "--model", model, "--cells", "--json").stdout)
-    assert len(answer["strangest_cells"]) == 10
+    assert len(answer["most_outlying_cells"]) == 10
     assert (answer["cells_scored"], answer["cells_beyond_4"] >= 1) == (dirty.size - 1, True)
     assert answer["expected_beyond_4"] == pytest.approx(2.0 * norm.sf(4.0) * (dirty.size - 1))
     result = run("score", "dirty.csv", "--model", model, "--cells", "--top", 3, "-o", "cells.parquet")
@@ -74,18 +75,18 @@ def test_a_fit_of_the_table_with_ids(run, folder, dirty):
     frame = pd.DataFrame(dirty, columns=NAMES).assign(site=[f"lake {i}" for i in range(500)])
     frame.to_csv(folder / "sites.csv", index=False)
     answer = json.loads(run("score", "sites.csv", "--id", "site", "--cells", "--top", 1, "--json").stdout)
-    (cell,) = answer["strangest_cells"]
+    (cell,) = answer["most_outlying_cells"]
     assert (cell["row"], cell["id"], cell["column"]) == (8, {"site": "lake 7"}, "Pb")
     assert answer["report"]["method"] == "robust_cells"
     assert cell["bad_probability"] > 0.99
     assert answer["cells_bad"] >= 1
 
 
-def test_cells_off_a_constant_are_the_strangest(run, folder):
+def test_cells_off_a_constant_are_the_most_outlying(run, folder):
     unrelu.RectifiedGaussian([0.0, 2.0], [[1.0, 0.0], [0.0, 0.0]]).save(folder / "constant.npz")
     np.save(folder / "rows.npy", [[1.0, 2.0], [9.0, 2.0], [0.5, 3.0]])
     answer = json.loads(run("score", "rows.npy", "--model", "constant.npz", "--cells", "--json").stdout)
-    assert [(cell["row"], cell["column"]) for cell in answer["strangest_cells"][:2]] == [(3, "x1"), (2, "x0")]
+    assert [(cell["row"], cell["column"]) for cell in answer["most_outlying_cells"][:2]] == [(3, "x1"), (2, "x0")]
 
 
 def test_a_picture_of_the_bad_cells(run, folder, dirty, model):

@@ -13,7 +13,7 @@ from unrelu.tables import write_table
 
 NAMES = ["As", "Pb", "Fe"]
 QUICK = ("--simulations", "19")
-NORMAL = ("--shape", "normal")
+NORMAL = ("--margins", "normal")
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_exit_codes_say_nothing_unless_strict(run, folder, rows, model):
     write_table(folder / "skewed.csv", x, NAMES)
     few, skewed = "few.csv", "skewed.csv"
     assert run("check", few, *QUICK, "--strict").exit_code == 0
-    assert run("check", skewed, *QUICK, "--strict").exit_code == 0  # shapes are learned
+    assert run("check", skewed, *QUICK, "--strict").exit_code == 0  # margins are learned
     assert run("check", skewed, *QUICK, *NORMAL, "--strict").exit_code == 1
     given = (model, *QUICK)
     assert run("check", skewed, *given).exit_code == 0
@@ -68,7 +68,7 @@ def test_the_terminal_names_columns_and_options(run, skewed):
     result = run("check", skewed, *NORMAL, "--picture", "check.png", *QUICK)
     text = " ".join(result.stdout.split())
     assert "does not fit" in text
-    assert "not normal: Pb. --shape auto was tried and helps: the model then fits" in text
+    assert "not normal: Pb. --margins auto was tried and helps: the model then fits" in text
     assert "Checked 600 rows of 3 columns against 19 simulated tables" in text
     assert "Picture written to check.png" in text
     assert result.stdout.index("worst columns") < result.stdout.index("worst pairs")
@@ -125,7 +125,7 @@ def test_a_shape_of_the_fit_is_checked(run, folder):
     np.savetxt(folder / "skewed.csv", table, delimiter=",", header="a,b", comments="")
     normal, power, auto = (
         json.loads(run("check", "skewed.csv", "--simulations", "19", *options, "--json").stdout)
-        for options in (NORMAL, ("--shape", "power"), ())
+        for options in (NORMAL, ("--margins", "boxcox"), ())
     )
     assert not normal["fits"]
     assert power["fits"]

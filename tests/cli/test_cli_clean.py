@@ -16,7 +16,7 @@ def dirty(folder, rows, truth):
     changed = rows[:1500].copy()
     bad = np.zeros(changed.shape, dtype=bool)
     bad[:40, 1] = True
-    changed = np.where(bad, changed + 9.0 * truth.row_norms, changed)
+    changed = np.where(bad, changed + 9.0 * truth.std, changed)
     changed[50, 2] = np.nan
     write_table(folder / "dirty.csv", changed, NAMES)
     return changed, bad
@@ -58,7 +58,7 @@ def test_a_column_of_which_a_third_would_go_is_named_and_left(run, folder, rows,
     changed[:, 1] = np.where(changed[:, 1] > 0.0, changed[:, 1] + 40.0, 0.0)  # more than a third off the floor
     changed[3, 0] += 40.0
     write_table(folder / "other.csv", changed, NAMES)
-    for given in (("--model", model), ("--shape", "normal"), ()):
+    for given in (("--model", model), ("--margins", "normal"), ()):
         result = run("clean", "other.csv", *given, "-o", "out.csv")
         assert result.exit_code == 0
         if "--model" in given:
@@ -67,9 +67,9 @@ def test_a_column_of_which_a_third_would_go_is_named_and_left(run, folder, rows,
         else:
             assert "many-bad-cells (1 column)" in " ".join(result.stdout.split())
             result = run("clean", "other.csv", *given, "-o", "out.csv", "--json")
-            doubts = json.loads(result.stdout)["report"]["doubts"]
-            left = [doubt for doubt in doubts if "all of them are left" in doubt["words"]]
-            assert [(doubt["kind"], doubt["columns"]) for doubt in left] == [("many-bad-cells", [1])]
+            diagnostics = json.loads(result.stdout)["report"]["diagnostics"]
+            left = [diagnostic for diagnostic in diagnostics if "all of them are left" in diagnostic["words"]]
+            assert [(diagnostic["kind"], diagnostic["columns"]) for diagnostic in left] == [("many-bad-cells", [1])]
         cleaned = pd.read_csv("out.csv").to_numpy()
         np.testing.assert_array_equal(cleaned[:, 1], changed[:, 1])
         assert np.isnan(cleaned[3, 0])

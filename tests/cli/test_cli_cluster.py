@@ -47,7 +47,7 @@ def test_a_fit_by_workers_started_by_hand(scheduler, folder, run):
     found = {"here": json.loads(answer.stdout), "apart": json.loads(by_workers.stdout)}
     here, apart = (unrelu.load(f"{name}.npz") for name in ("here", "apart"))
     np.testing.assert_allclose(apart.covariance, here.covariance, rtol=1e-10)
-    np.testing.assert_allclose(apart.bias, here.bias, rtol=1e-10)
+    np.testing.assert_allclose(apart.mean, here.mean, rtol=1e-10)
     assert found["apart"]["report"]["n_rows"] == found["here"]["report"]["n_rows"] == 2000
 
 

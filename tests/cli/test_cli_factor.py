@@ -23,7 +23,7 @@ NAMES = [f"s{j}" for j in range(D - 1)] + ["Fe, total"]
 
 @pytest.fixture
 def hidden():
-    """T, of rank 2 but for its bias, with about 40 % of it below 0."""
+    """T, of rank 2 but for its mean, with about 40 % of it below 0."""
     rng = np.random.default_rng(3)
     return rng.standard_normal((N, K)) @ rng.standard_normal((K, D)) + rng.uniform(-0.2, 0.8, D)
 
@@ -546,7 +546,7 @@ def test_info_of_a_factors_file(run, rectified):
     fitted = answer_of(run("factor", rectified, "-o", "out.npz", "--json"))
     result = run("info", "out.npz")
     assert result.exit_code == 0
-    for words in ("unrelu.ReLUMatrixRecovery 4", unrelu.__version__, "150 x 15", "error on held-out cells", "c1"):
+    for words in ("unrelu.ReLUMatrixRecovery 5", unrelu.__version__, "150 x 15", "error on held-out cells", "c1"):
         assert words in result.stdout
     answer = answer_of(run("info", "out.npz", "--json"))
     assert answer["report"] == fitted["report"]
@@ -558,7 +558,7 @@ def test_info_of_a_state(run, rectified):
     run("factor", rectified, "--components", 2, "--max-iter", 3, "--state", "s.npz", "-o", "out.npz")
     result = run("info", "s.npz")
     assert result.exit_code == 0
-    for words in ("unrelu.MatrixState 4", "150 x 15", "censored_als", "--state s.npz"):
+    for words in ("unrelu.MatrixState 5", "150 x 15", "censored_als", "--state s.npz"):
         assert words in result.stdout
     answer = answer_of(run("info", "s.npz", "--json"))
     assert (answer["iterations"], answer["n_components"], answer["shape"]) == (3, 2, [N, D])
@@ -573,11 +573,11 @@ def test_a_damaged_factors_file_is_refused(run, refused, folder, rectified):
     assert "f.npz" in refused(run("info", "f.npz"))
 
 
-def test_shapes_and_the_hidden_table_in_the_users_units(run, folder):
+def test_margins_and_the_hidden_table_in_the_users_units(run, folder):
     rng = np.random.default_rng(0)
     true = np.exp(0.8 * rng.standard_normal((150, 1)) @ rng.uniform(0.5, 1.5, (1, 5)))
     write_table(folder / "rows.csv", np.maximum(true, 0.7), list("abcde"))
-    options = ("--floor", "0.7", "--shape", "log", "--components", 1, "--hidden", "hidden.csv", "--picture", "f.png")
+    options = ("--floor", "0.7", "--margins", "log", "--components", 1, "--hidden", "hidden.csv", "--picture", "f.png")
     result = run("factor", "rows.csv", "-o", "out.npz", *options)
     assert result.exit_code == 0, result.stderr
     hidden = np.loadtxt(folder / "hidden.csv", delimiter=",", skiprows=1)
@@ -592,7 +592,7 @@ def test_shapes_and_the_hidden_table_in_the_users_units(run, folder):
 
 def test_a_free_shape_goes_on_below_a_floor_above_zero_alone(run, skewed, skewed_rows):
     options = ("--components", 1, "--method", "tobit_em", "--hidden", "h.csv")
-    result = run("factor", skewed, "--floor", "As=0.5", "--shape", "free", *options)
+    result = run("factor", skewed, "--floor", "As=0.5", "--margins", "monotone", *options)
     assert result.exit_code == 0
     assert len(result.stderr.splitlines()) == 1  # rows with too few values
     assert "too few values above the floor" in result.stderr
@@ -605,7 +605,7 @@ def test_a_free_shape_goes_on_below_a_floor_above_zero_alone(run, skewed, skewed
         assert (of[x == 0.0] == 0.0).all()
 
 
-def test_shapes_need_dense_tables(run, refused, folder):
+def test_margins_need_dense_tables(run, refused, folder):
     scipy.sparse.save_npz(folder / "rows.npz", scipy.sparse.csr_array(np.eye(20)))
-    line = refused(run("factor", "rows.npz", "--shape", "free", "-o", "out.npz"))
-    assert "--shape goes with dense tables: write it as one." in line
+    line = refused(run("factor", "rows.npz", "--margins", "monotone", "-o", "out.npz"))
+    assert "--margins goes with dense tables: write it as one." in line

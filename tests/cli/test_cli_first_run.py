@@ -49,10 +49,10 @@ def test_a_first_run_says_that_it_compiles(table, tmp_path):
 
 
 @pytest.mark.slow  # the same
-def test_a_watch_in_python_hears_of_it_and_files_do_not(table, tmp_path):
+def test_a_progress_in_python_hears_of_it_and_files_do_not(table, tmp_path):
     script = (
         "import sys, unrelu\nsteps = []\nX = unrelu.synthetic.random_model(3, random_state=0).sample(200, 1)\n"
-        "unrelu.RectifiedGaussianLearner('one_pass').watched_by(lambda step: steps.append(step.stage)).fit(X)\n"
+        "unrelu.RectifiedGaussianLearner('one_pass').with_progress(lambda step: steps.append(step.stage)).fit(X)\n"
         "print('Compiling' in steps)\n"
     )
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}

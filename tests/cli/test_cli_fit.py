@@ -20,7 +20,7 @@ def test_fit_writes_the_model_the_library_learns(run, folder, table, rows):
     assert result.stderr == ""
     learned = unrelu.RectifiedGaussian.load(folder / "out.npz")
     expected = unrelu.RectifiedGaussianLearner().fit(rows)
-    np.testing.assert_allclose(learned.bias, expected.bias_, rtol=1e-9)
+    np.testing.assert_allclose(learned.mean, expected.mean_, rtol=1e-9)
     np.testing.assert_allclose(learned.covariance, expected.covariance_, rtol=1e-9)
     assert learned.feature_names == ("As", "Pb", "Fe")
     for words in ("As", "Pb", "±", "3,000 rows", "As – Fe", "Model written to out.npz"):
@@ -33,7 +33,7 @@ def test_the_kind_of_file_does_not_change_the_model(run, folder, table, rows, na
     assert run("fit", table, "-o", "one.npz").exit_code == 0
     assert run("fit", name, "-o", "two.npz").exit_code == 0
     one, two = (unrelu.RectifiedGaussian.load(folder / path) for path in ("one.npz", "two.npz"))
-    np.testing.assert_allclose(two.bias, one.bias, rtol=1e-10)
+    np.testing.assert_allclose(two.mean, one.mean, rtol=1e-10)
     np.testing.assert_allclose(two.covariance, one.covariance, rtol=1e-10)
 
 
@@ -48,7 +48,7 @@ def test_standard_input_several_files_and_globs_give_the_same_rows(run, program,
         json.loads(run("fit", table, *given).stdout),
     ]
     assert {answer["report"]["n_rows"] for answer in answers} == {3000}
-    biases = [[column["bias"] for column in answer["columns"]] for answer in answers]
+    biases = [[column["mean"] for column in answer["columns"]] for answer in answers]
     np.testing.assert_allclose(biases, [biases[0]] * 4, rtol=1e-10)
 
 
@@ -61,7 +61,7 @@ def test_json_is_one_object_with_everything(run, folder, table):
     assert answer["warnings"] == []
     assert [column["name"] for column in answer["columns"]] == ["As", "Pb", "Fe"]
     assert set(answer["columns"][0]) == {
-        *("name", "floor", "ceiling", "bias", "norm", "share_floored", "bias_stderr", "norm_stderr")
+        *("name", "floor", "ceiling", "mean", "std", "share_floored", "mean_stderr", "std_stderr")
     }
     assert answer["strongest_correlations"][0]["stderr"] > 0.0
     assert (folder / "fit.png").read_bytes().startswith(b"\x89PNG")
@@ -125,9 +125,9 @@ def test_nonnegative_bias_is_handed_on(run, folder):
     low = unrelu.RectifiedGaussian([-0.5], [[1.0]]).sample(2000, random_state=0)
     write_table(folder / "low.npy", low)
     run("fit", "low.npy", "-o", "free.npz")
-    run("fit", "low.npy", "-o", "bound.npz", "--nonnegative-bias")
-    assert unrelu.RectifiedGaussian.load(folder / "free.npz").bias[0] < -0.4
-    assert unrelu.RectifiedGaussian.load(folder / "bound.npz").bias[0] == 0.0
+    run("fit", "low.npy", "-o", "bound.npz", "--nonnegative-mean")
+    assert unrelu.RectifiedGaussian.load(folder / "free.npz").mean[0] < -0.4
+    assert unrelu.RectifiedGaussian.load(folder / "bound.npz").mean[0] == 0.0
 
 
 def test_library_warnings_are_single_lines_and_part_of_the_json(run, folder, rows):
@@ -138,7 +138,7 @@ def test_library_warnings_are_single_lines_and_part_of_the_json(run, folder, row
     assert len(answer["warnings"]) == 1
     assert answer["warnings"][0].startswith("Constant: column 1 ('one')")
     assert result.stderr == f"Warning: {answer['warnings'][0]}\n"
-    assert answer["columns"][1]["norm"] == 0.0
+    assert answer["columns"][1]["std"] == 0.0
     assert answer["strongest_correlations"][0]["stderr"] is None  # NaN is no JSON
 
 
@@ -165,7 +165,7 @@ def test_a_robust_fit_tells_what_became_of_the_rows(run, folder, rows):
     assert "Outliers: 20.0% of the rows count less than half; other groups of rows:" in result.stdout
     learned = unrelu.RectifiedGaussian.load(folder / "out.npz")
     oracle = unrelu.RectifiedGaussianLearner().fit(rows[600:])
-    assert np.abs((learned.bias - oracle.bias_) / oracle.bias_stderr_).max() < 0.5
+    assert np.abs((learned.mean - oracle.mean_) / oracle.mean_stderr_).max() < 0.5
 
 
 def test_the_seed_reaches_methods_that_draw(run, folder, table):
@@ -183,8 +183,8 @@ def test_jackknife_over_a_column_of_labels(run, folder, rows, name):
     answer = json.loads(run("fit", name, "--stderr", "jackknife", "--groups", "site", "--json").stdout)
     expected = unrelu.RectifiedGaussianLearner(stderr="jackknife").fit(frame, groups="site")
     assert (answer["report"]["stderr"], answer["report"]["stderr_degrees"]) == ("jackknife", 14)
-    errors = [column["bias_stderr"] for column in answer["columns"]]
-    np.testing.assert_allclose(errors, expected.bias_stderr_, rtol=1e-8)
+    errors = [column["mean_stderr"] for column in answer["columns"]]
+    np.testing.assert_allclose(errors, expected.mean_stderr_, rtol=1e-8)
     shown = run("fit", name, "--drop", "site", "--stderr", "jackknife").stdout
     assert "Standard errors: by a jackknife over 20 groups of rows." in shown
 
@@ -196,10 +196,7 @@ def test_jackknife_over_a_column_of_labels(run, folder, rows, name):
         (["--groups", "Fee", "--stderr", "jackknife"], "no column 'Fee'. Did you mean 'Fe'?"),
         (["--groups", "Fe", "--columns", "As,Fe", "--stderr", "jackknife"], "a feature and as --groups. Leave it out"),
         (["--stderr", "bootstrap"], "Unknown stderr 'bootstrap'. There are: model, jackknife."),
-        (
-            ["--stderr", "jackknife", "--method", "robust"],
-            "model, --method one_pass or --method full_likelihood.",
-        ),
+        (["--stderr", "jackknife", "--method", "robust"], "model, --method one_pass or --method full_likelihood."),
     ],
 )
 def test_jackknifes_that_are_refused(run, table, arguments, words):
@@ -208,59 +205,59 @@ def test_jackknifes_that_are_refused(run, table, arguments, words):
     assert words in result.stderr
 
 
-SHAPED = ("--floor", "As=0.5", "--shape", "As=log", "--shape", "*=auto")
+SHAPED = ("--floor", "As=0.5", "--margins", "As=log", "--margins", "*=auto")
 
 
 @pytest.mark.slow  # several fits
-def test_shapes_reach_the_learner(run, folder, skewed, skewed_rows):
+def test_margins_reach_the_learner(run, folder, skewed, skewed_rows):
     result = run("fit", skewed, "-o", "out.npz", *SHAPED, "--picture", "fit.png")
     assert result.exit_code == 0, result.stderr
     learned = unrelu.RectifiedGaussian.load(folder / "out.npz")
     with warns("ties"):
-        expected = unrelu.RectifiedGaussianLearner(floor=[0.5, 0, 0], shape=["log", "auto", "auto"]).fit(skewed_rows)
-    assert learned.shapes == expected.shapes_
+        expected = unrelu.RectifiedGaussianLearner(floor=[0.5, 0, 0], margins=["log", "auto", "auto"]).fit(skewed_rows)
+    assert learned.margins == expected.margins_
     np.testing.assert_allclose(learned.covariance, expected.covariance_, rtol=1e-9)
     lines = [line.split() for line in result.stdout.splitlines()]
     assert "in the units of the table, before the floor:" in result.stdout
     assert "in the units of the table, as seen:" in result.stdout
-    for name, kind, column in zip(("As", "rain", "count"), learned.shapes, learned.column_summary(), strict=True):
+    for name, kind, column in zip(("As", "rain", "count"), learned.margins, learned.column_summary(), strict=True):
         told = next(line for line in lines if line[:2] == [name, kind.kind])
         assert f"{column['share_floored']:.1%}" in told
         assert [f"{column[key]:.4g}" for key in ("mean", "lower_quartile", "median", "upper_quartile")] == told[-4:]
-        assert column["law"] == ("before the floor" if name == "As" else "as seen")
+        assert column["distribution"] == ("before the floor" if name == "As" else "as seen")
     assert (folder / "fit.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_json_has_shapes_and_summaries_where_there_are_shapes(run, skewed):
+def test_json_has_margins_and_summaries_where_there_are_margins(run, skewed):
     answer = json.loads(run("fit", skewed, "--json", *SHAPED).stdout)
-    assert [shape["kind"] for shape in answer["shapes"]][:2] == ["log", "free"]
+    assert [margins["kind"] for margins in answer["margins"]][:2] == ["log", "monotone"]
     assert [column["column"] for column in answer["column_summary"]] == ["As", "rain", "count"]
     assert answer["columns"][0]["floor"] == 0.5
     assert answer["report"]["floor"] == [0.5, 0.0, 0.0]
-    learned = ("--floor", "As=0.5", "--shape", "As=log,power", "--json")
-    assert json.loads(run("fit", skewed, *learned).stdout)["shapes"][1]["exponent_stderr"] > 0.0
-    normal = ("--floor", "As=0.5", "--shape", "normal", "--json")
-    assert "shapes" not in json.loads(run("fit", skewed, *normal).stdout)
+    learned = ("--floor", "As=0.5", "--margins", "As=log,boxcox", "--json")
+    assert json.loads(run("fit", skewed, *learned).stdout)["margins"][1]["exponent_stderr"] > 0.0
+    normal = ("--floor", "As=0.5", "--margins", "normal", "--json")
+    assert "margins" not in json.loads(run("fit", skewed, *normal).stdout)
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--shape", "logg"], "--shape of column 0 ('As'): unknown shape 'logg'. Did you mean 'log'?"),
-        (["--shape", "Az=log"], "--shape: no column 'Az'. Did you mean 'As'?"),
-        (["--shape", "rain=log"], "--shape log of column 1 ('rain'): its limit 0 has no logarithm."),
-        (["--shape", "power", "--floor-tolerance", "0.1"], "--floor-tolerance goes with --shape normal alone"),
+        (["--margins", "logg"], "--margins of column 0 ('As'): unknown margin 'logg'. Did you mean 'log'?"),
+        (["--margins", "Az=log"], "--margins: no column 'Az'. Did you mean 'As'?"),
+        (["--margins", "rain=log"], "--margins log of column 1 ('rain'): its limit 0 has no logarithm."),
+        (["--margins", "boxcox", "--floor-tolerance", "0.1"], "--floor-tolerance goes with --margins normal alone"),
     ],
 )
-def test_shapes_that_are_refused(run, refused, skewed, arguments, words):
+def test_margins_that_are_refused(run, refused, skewed, arguments, words):
     assert words in refused(run("fit", skewed, "-o", "out.npz", *arguments))
 
 
 def test_columns_left_to_themselves_are_normal_beside_a_tolerance(run, skewed):
-    assert "shapes" not in json.loads(run("fit", skewed, "--floor-tolerance", "0.1", "--json").stdout)
+    assert "margins" not in json.loads(run("fit", skewed, "--floor-tolerance", "0.1", "--json").stdout)
 
 
-def test_the_doubt_about_skewed_columns_names_the_option(run, skewed):
-    shown = " ".join(run("fit", skewed, "--floor", "As=0.5", "--shape", "normal").stdout.split())
+def test_the_diagnostic_about_skewed_columns_names_the_option(run, skewed):
+    shown = " ".join(run("fit", skewed, "--floor", "As=0.5", "--margins", "normal").stdout.split())
     assert "skewed (3 columns)" in shown
-    assert "--shape free" in shown
+    assert "--margins monotone" in shown

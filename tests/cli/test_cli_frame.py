@@ -17,7 +17,7 @@ from unrelu.report.tables import write_rows
 
 COMMANDS = typer.main.get_command(app).commands
 ORDER = [
-    *(["floor"], ["ceiling"], ["shape"], ["floor_tolerance"], ["columns"], ["drop"], ["id"], ["header"], ["decimal"]),
+    *(["floor"], ["ceiling"], ["margins"], ["floor_tolerance"], ["columns"], ["drop"], ["id"], ["header"], ["decimal"]),
     *(["limits"], ["nondetect"], ["sheet"], ["where"], ["skip_bad_files"], ["scheduler"], ["checkpoint"], ["output"]),
     *(["record", "saved"], ["round_counts"]),
     *(
@@ -52,7 +52,7 @@ def test_every_command_writes_to_output_and_takes_a_seed(name):
         "clean",
         "fit",
         "impute",
-        "network",
+        "graph",
         "score",
         "factor",
         "recover",

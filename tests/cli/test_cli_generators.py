@@ -18,12 +18,12 @@ from unrelu.tables import open_samples, write_table
 
 N, D, P, Q = 1500, 24, 6, 2
 RNG = np.random.default_rng(3)
-Z, A1, A2 = (RNG.standard_normal(shape) for shape in ((N, Q), (P, Q), (D, P)))
+Z, A1, A2 = (RNG.standard_normal(margins) for margins in ((N, Q), (P, Q), (D, P)))
 HIDDEN = np.maximum(Z @ A1.T + 0.3, 0.0)
 LINEAR = HIDDEN @ A2.T
 RECTIFIED = np.maximum(LINEAR + 0.2, 0.0)
 NAMES = [f"s{j}" for j in range(D)]
-GOLDEN = Path(__file__).parents[1] / "golden" / "version4"
+GOLDEN = Path(__file__).parents[1] / "golden" / "version5"
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +124,9 @@ def test_as_many_inputs_as_units_is_peeling_as_ever(run, folder):
     write_table("L.npy", h @ rng.standard_normal((2, 6)))
     answer = json.loads(run("peel", "L.npy", "--linear", "--widths", 2, "--inputs", 2, "--json").stdout)
     assert (answer["inner"], answer["layers"][0]["units_found"]) == (None, 2)
-    assert run("sample", "layers.npz", "-n", 5, "-o", "rows.csv").exit_code == 0  # of hidden units that have a law
+    assert (
+        run("sample", "layers.npz", "-n", 5, "-o", "rows.csv").exit_code == 0
+    )  # of hidden units that have a distribution
     result = run("peel", "L.npy", "--linear", "--inputs", 2, "--latent", "z.csv", "-o", "out.npz")
     assert result.exit_code == 2  # the table asked for is not there
     assert "The inputs were not found: no table of them is written." in result.stdout

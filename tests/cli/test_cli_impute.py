@@ -118,7 +118,7 @@ def test_values_and_limits_are_those_of_the_table(run, folder):
     y = np.exp(rng.multivariate_normal(np.zeros(2), [[1.0, 0.8], [0.8, 1.0]], 500))
     cells = [["<0.5" if a <= 0.5 else f"{a:.6f}", f"{b:.6f}"] for a, b in y.tolist()]
     (folder / "text.csv").write_text("As,Pb\n" + "\n".join(map(",".join, cells)) + "\n")
-    given = ("impute", "text.csv", "-o", "out.csv", "--shape", "log", "--floor", "Pb=none", "--picture", "p.png")
+    given = ("impute", "text.csv", "-o", "out.csv", "--margins", "log", "--floor", "Pb=none", "--picture", "p.png")
     answer = json.loads(run(*given, "--json").stdout)
     assert "put at the floor 0.5" in answer["text_cells"][0]
     assert answer["columns"][0]["mean_at_limits"] == pytest.approx(np.maximum(y[:, 0], 0.5).mean(), abs=1e-6)
@@ -165,31 +165,31 @@ def test_floors_of_0_stay_beside_limits_of_single_cells(run, folder, truth, mode
     ("fill", "below"), [(fill, below) for fill in ("missing", "hidden") for below in ("auto", "latent", "floor")][:-1]
 )
 def test_only_some_cells_are_filled_in(run, folder, holes, fill, below):
-    given = ("impute", "holes.csv", "--method", "one_pass", "--shape", "normal", "--fill", fill, "--below", below)
+    given = ("impute", "holes.csv", "--method", "one_pass", "--margins", "normal", "--fill", fill, "--below", below)
     files = ("-o", "out.csv", "--std", "std.csv", "--mask", "mask.csv", "--picture", "p.png")
     result = run(*given, *files)
     assert result.exit_code == 0, result.stderr
     assert "Left as they are:" in result.stdout
-    imputer = unrelu.FloorImputer("one_pass", shape="normal", fill=fill, below=below).fit(holes)
+    imputer = unrelu.FloorImputer("one_pass", margins="normal", fill=fill, below=below).fit(holes)
     np.testing.assert_allclose(_read("out.csv"), imputer.transform(holes), rtol=1e-10)
     np.testing.assert_allclose(_read("std.csv"), imputer.std(holes), rtol=1e-10)
     np.testing.assert_array_equal(_read("mask.csv"), imputer.mask(holes))
     answer = json.loads(run(*given, "-o", "out.csv", "--json").stdout)
     assert answer["cells_filled"] == imputer.mask(holes).sum()
     assert (answer["fill"], answer["below"]) == (fill, below)
-    law = imputer.distribution_.column_summary(below="latent" if fill == "hidden" else below)
+    distribution = imputer.distribution_.column_summary(below="latent" if fill == "hidden" else below)
     assert [column["missing_as_seen"] for column in answer["columns"]] == [below != "latent"] * 3
     as_seen = "Missing cells of As, Pb, Fe: filled as the table would show them"
     assert (as_seen in " ".join(result.stdout.split())) == (fill == "missing" and below != "latent")
     for j, column in enumerate(answer["columns"]):
         assert column["mean_completed"] == pytest.approx(np.nanmean(imputer.transform(holes)[:, j]))
-        assert column["mean_of_model"] == pytest.approx(law[j]["mean"])
+        assert column["mean_of_model"] == pytest.approx(distribution[j]["mean"])
 
 
 def test_draws_of_one_model(run, folder, holes, model):
-    given = ("impute", "holes.csv", "--method", "one_pass", "--shape", "normal", "-o", "out.csv", "--draws", 2)
+    given = ("impute", "holes.csv", "--method", "one_pass", "--margins", "normal", "-o", "out.csv", "--draws", 2)
     answer = json.loads(run(*given, "--parameters", "fitted", "--json").stdout)
-    imputer = unrelu.FloorImputer("one_pass", shape="normal").fit(holes)
+    imputer = unrelu.FloorImputer("one_pass", margins="normal").fit(holes)
     expected = imputer.draw(holes, 2, parameters="fitted").reshape(-1, 3)
     np.testing.assert_allclose(_read("out.csv")[NAMES], expected, rtol=1e-10)
     assert answer["parameters"] == "fitted"
@@ -300,9 +300,9 @@ def counted(monkeypatch):
     found = {"rows": 0, "passes": 0}
     marginals, blocks = Density.marginals, FileSamples.blocks
 
-    def posterior(self, values, beyond):
+    def posterior(self, values, censoring):
         found["rows"] += len(values)
-        return marginals(self, values, beyond)
+        return marginals(self, values, censoring)
 
     def read(self):
         found["passes"] += 1

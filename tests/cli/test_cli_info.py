@@ -18,7 +18,7 @@ def test_info_of_a_fit(run, folder, table):
     result = run("info", "out.npz")
     assert result.exit_code == 0
     for words in (
-        "unrelu.RectifiedGaussian 4",
+        "unrelu.RectifiedGaussian 5",
         unrelu.__version__,
         "full_likelihood",
         "a table of this size takes some seconds at",
@@ -36,7 +36,7 @@ def test_info_as_json(run, folder, table, rows):
     assert answer["columns"] == fitted["columns"]
     assert answer["strongest_correlations"] == fitted["strongest_correlations"]
     assert answer["details"]["report"] == fitted["report"]
-    assert answer["format_version"] == 4
+    assert answer["format_version"] == 5
     assert sum(answer["variance_shares"]) == pytest.approx(1.0)
     assert answer["warnings"] == []
 
@@ -46,7 +46,7 @@ def test_info_as_json(run, folder, table, rows):
     [
         None,
         {"columns": [1], "strongest_correlations": 7, "report": "fine"},
-        {"columns": {"bias_stderr": [0.1]}, "strongest_correlations": [None, {}], "note": ["a"] * 9},
+        {"columns": {"mean_stderr": [0.1]}, "strongest_correlations": [None, {}], "note": ["a"] * 9},
     ],
 )
 def test_details_are_the_writers_own(run, folder, details):
@@ -61,7 +61,7 @@ def test_one_column_and_many(run, folder):
     unrelu.RectifiedGaussian([0.0], [[4.0]]).save(folder / "one.npz")
     answer = json.loads(run("info", "one.npz", "--json").stdout)
     assert answer["strongest_correlations"] == []
-    assert answer["columns"][0]["norm"] == 2.0
+    assert answer["columns"][0]["std"] == 2.0
     unrelu.synthetic.random_model(600, 3, random_state=0).save(folder / "many.npz")
     shares = json.loads(run("info", "many.npz", "--json").stdout)["variance_shares"]
     assert sum(shares[:3]) == pytest.approx(1.0)
@@ -119,20 +119,20 @@ def test_info_of_every_kind(run, saved, name, words):
     assert words in result.stdout
     answer = json.loads(run("info", f"{name}.npz", "--json").stdout)
     assert answer["format"].startswith("unrelu.")
-    assert answer["format_version"] == 4
+    assert answer["format_version"] == 5
 
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_learner_tells_what_its_model_file_would(run, saved):
     columns = json.loads(run("info", "learner.npz", "--json").stdout)["columns"]
-    assert [column["bias"] for column in columns] == saved["learner"].bias_.tolist()
-    assert [column["bias_stderr"] for column in columns] == saved["learner"].bias_stderr_.tolist()
+    assert [column["mean"] for column in columns] == saved["learner"].mean_.tolist()
+    assert [column["mean_stderr"] for column in columns] == saved["learner"].mean_stderr_.tolist()
     groups = json.loads(run("info", "mixture.npz", "--json").stdout)["groups"]
-    assert [column["bias"] for column in groups[0]["columns"]] == saved["mixture"].means_[0].tolist()
+    assert [column["mean"] for column in groups[0]["columns"]] == saved["mixture"].means_[0].tolist()
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_whatever_has_a_law_is_a_model(run, refused, saved, folder, rows):
+def test_whatever_has_a_distribution_is_a_model(run, refused, saved, folder, rows):
     table = folder / "few.csv"
     write_table(table, rows[:40], ["As", "Pb", "Fe"])
     for name in ("learner", "detector"):
@@ -149,38 +149,41 @@ def test_whatever_has_a_law_is_a_model(run, refused, saved, folder, rows):
 
 
 def test_words_for_what_is_inside(run, folder, rows):
-    """Latent mean and sd beside bias and norm; doubts as a table; the assembly explained; shares of groups."""
+    """Latent mean and sd beside mean and standard deviation; diagnostics as a table; the assembly explained; shares
+    of groups."""
     np.save(folder / "skewed.npy", np.column_stack([rows[:800, 0], np.exp(rows[:800, 1])]))
     run("fit", "skewed.npy", "-o", "out.npz")
     shown = " ".join(run("info", "out.npz").stdout.split())
     for words in (
-        "latent mean (bias)",
-        "latent sd (norm)",
+        "latent mean",
+        "latent sd",
         "of the pairs to one matrix",
         "what was seen, and what to do",
     ):
         assert words in shown
-    assert "kind" not in shown  # the doubts are not also printed as they are stored
+    assert "kind" not in shown  # the diagnostics are not also printed as they are stored
     unrelu.RectifiedGaussianMixture(1).fit(rows[:300]).save(folder / "mixture.npz")
     assert "group 1: 100.0% of the rows" in run("info", "mixture.npz").stdout
 
 
-def test_info_of_a_model_with_shapes(run, folder, skewed):
+def test_info_of_a_model_with_margins(run, folder, skewed):
     fitted = json.loads(
-        run("fit", skewed, "-o", "out.npz", "--floor", "As=0.5", "--shape", "As=log,free", "--json").stdout
+        run("fit", skewed, "-o", "out.npz", "--floor", "As=0.5", "--margins", "As=log,monotone", "--json").stdout
     )
     answer = json.loads(run("info", "out.npz", "--json").stdout)
-    assert answer["shapes"] == fitted["shapes"]
+    assert answer["margins"] == fitted["margins"]
     assert answer["column_summary"] == fitted["column_summary"]
     shown = run("info", "out.npz").stdout
-    for words in ("unrelu.RectifiedGaussian 4", "free (2 columns), log (1 column)", "in the units of the table, "):
+    for words in ("unrelu.RectifiedGaussian 5", "monotone (2 columns), log (1 column)", "in the units of the table, "):
         assert words in shown
 
 
-def test_info_of_a_mixture_with_shapes(run, folder, skewed_rows):
-    unrelu.RectifiedGaussianMixture(1, floor=[0.5, 0, 0], shape="free").fit(skewed_rows).save(folder / "mixture.npz")
+def test_info_of_a_mixture_with_margins(run, folder, skewed_rows):
+    unrelu.RectifiedGaussianMixture(1, floor=[0.5, 0, 0], margins="monotone").fit(skewed_rows).save(
+        folder / "mixture.npz"
+    )
     group = json.loads(run("info", "mixture.npz", "--json").stdout)["groups"][0]
-    assert [column["shape"] for column in group["column_summary"]] == ["free"] * 3
+    assert [column["margin"] for column in group["column_summary"]] == ["monotone"] * 3
     assert "in the units of the table, " in run("info", "mixture.npz").stdout
 
 
@@ -226,10 +229,10 @@ def test_the_likelihood_of_other_rows(run, refused, saved, folder, rows, table):
     assert "no such file" in refused(run("info", "named.npz", "--table", "nowhere.csv"))
 
 
-def test_shapes_count_in_the_likelihood(run, folder, skewed, skewed_rows):
-    given = ("--floor", "As=0.5", "--shape", "As=log,power")
+def test_margins_count_in_the_likelihood(run, folder, skewed, skewed_rows):
+    given = ("--floor", "As=0.5", "--margins", "As=log,boxcox")
     found = json.loads(run("fit", skewed, "-o", "out.npz", *given, "--json").stdout)["likelihood"]
-    learner = unrelu.RectifiedGaussianLearner(floor=[0.5, 0, 0], shape=["log", "power", "power"]).fit(skewed_rows)
+    learner = unrelu.RectifiedGaussianLearner(floor=[0.5, 0, 0], margins=["log", "boxcox", "boxcox"]).fit(skewed_rows)
     assert found["n_parameters"] == learner.n_parameters_ > 9
     assert found["bic"] == pytest.approx(learner.bic(skewed_rows))
     again = json.loads(run("info", "out.npz", "--table", skewed, "--json").stdout)["likelihood"]
@@ -242,7 +245,7 @@ def test_info_of_an_imputer(run, folder, rows, truth):
     for name in ("imputer", "made"):
         result = run("info", f"{name}.npz")
         assert (result.exit_code, result.stderr) == (0, "")
-        assert "latent mean (bias)" in result.stdout
+        assert "latent mean" in result.stdout
 
 
 def test_the_rank_of_a_model_counts(run, folder):

@@ -51,18 +51,18 @@ def test_a_record_holds_no_row(sites, run):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--floor", "-1", "--shape", "normal"], "different parameters (floor)"),
+        (["--floor", "-1", "--margins", "normal"], "different parameters (floor)"),
         (["--drop", "c"], "3 columns in one part, 2 in another"),
         (["--columns", "b,a,c"], "different column names: a, b, c; and b, a, c"),
-        (["--nonnegative-bias"], "different parameters (nonnegative_bias"),
-        (["--shape", "c=power"], "Shapes that were learned differ with the rows: give all of them the same."),
+        (["--nonnegative-mean"], "different parameters (nonnegative_mean"),
+        (["--margins", "c=boxcox"], "Margins that were learned differ with the rows: give all of them the same."),
         (["--stderr", "jackknife"], "different parameters (stderr)"),
     ],
 )
 def test_records_that_do_not_agree_are_refused(sites, run, refused, options, said):
     first, second = recorded(run, "north"), recorded(run, "south", *options)
     told = refused(run("merge", first, second, "-o", "merged.npz"))
-    assert said.replace("nonnegative_bias", "--nonnegative-bias") in told
+    assert said.replace("nonnegative_mean", "--nonnegative-mean") in told
     assert "north.record and south.record: " in told
     assert not (sites / "merged.npz").exists()
 
@@ -95,6 +95,6 @@ def test_small_counts_are_rounded(folder, run):
     assert (record.masked_sum[2] == 0).all()
     assert (record.masked_sum[:, 2] == 0).all()
     assert record.origin[2] == 0.0
-    assert record.shapes is None
+    assert record.margins is None
     whole = unrelu.RectifiedGaussianLearner("one_pass").fit(rows).record_
     np.testing.assert_array_equal(record.count[:2, :2], whole.count[:2, :2])

@@ -113,10 +113,7 @@ def test_a_warning_of_several_findings_has_a_line_for_each(run, model, monkeypat
 
 @pytest.mark.parametrize(
     ("number", "code", "line"),
-    [
-        (signal.SIGINT, 130, "Interrupted: nothing half-written is left.\n"),
-        (signal.SIGTERM, 143, "Terminated.\n"),
-    ],
+    [(signal.SIGINT, 130, "Interrupted: nothing half-written is left.\n"), (signal.SIGTERM, 143, "Terminated.\n")],
 )
 def test_a_signal_ends_the_program_and_leaves_nothing(folder, model, number, code, line):
     command = [sys.executable, "-m", "unrelu", "sample", str(model), "-n", "500000000", "-o", "rows.csv"]

@@ -46,9 +46,9 @@ def _cosines(weights):
 
 def _matches(units):
     """Whether units are the true ones, but for order and scale."""
-    shape = [each / each.max(axis=0) for each in (units, HIDDEN)]
-    order = [int(np.argmin(np.abs(shape[0][:, [i]] - shape[1]).max(axis=0))) for i in range(P)]
-    return sorted(order) == list(range(P)) and np.allclose(shape[0], shape[1][:, order], atol=1e-6)
+    margins = [each / each.max(axis=0) for each in (units, HIDDEN)]
+    order = [int(np.argmin(np.abs(margins[0][:, [i]] - margins[1]).max(axis=0))) for i in range(P)]
+    return sorted(order) == list(range(P)) and np.allclose(margins[0], margins[1][:, order], atol=1e-6)
 
 
 # --- what comes out -------------------------------------------------------------------------------
@@ -78,9 +78,9 @@ def test_the_facts_are_those_of_the_report(run, rectified):
     assert (layer["noise"], layer["residual"], layer["outlier_rows"]) == (report.noise, report.residual, 0)
     names = np.delete(NAMES, 1)
     assert layer["undetermined"] == names[~peeled.layers[0].column_identifiable].tolist()
-    law = peeled.hidden_distribution
-    assert [unit["bias"] for unit in answer["units"]] == law.bias.tolist()
-    assert [unit["norm"] for unit in answer["units"]] == law.row_norms.tolist()
+    distribution = peeled.hidden_distribution
+    assert [unit["bias"] for unit in answer["units"]] == distribution.mean.tolist()
+    assert [unit["norm"] for unit in answer["units"]] == distribution.std.tolist()
     assert (answer["layers_file"], answer["hidden"], answer["warnings"]) == ("out.npz", None, [])
     again = answer_of(run("info", "out.npz", "--json"))
     assert (again["layers"], again["units"], again["format"]) == (answer["layers"], answer["units"], "unrelu.Peeled")
@@ -126,7 +126,7 @@ def test_a_linear_layer(run, linear):
     np.testing.assert_allclose(_cosines(learner.output_weights_), 1.0, atol=1e-9)
     assert _matches(np.load("h.npy"))
     info = run("info", "out.npz")
-    for words in ("unrelu.TwoLayerReLULearner 4", "x = A h, not rectified", "facets", "3 of 3", "h2"):
+    for words in ("unrelu.TwoLayerReLULearner 5", "x = A h, not rectified", "facets", "3 of 3", "h2"):
         assert words in info.stdout
 
 
@@ -211,7 +211,7 @@ def test_layers_above_a_failure_are_kept(run, refused, rectified):
     assert peeled.hidden_distribution is None
     np.testing.assert_allclose(_cosines(peeled.layers[0].weights), 1.0, atol=1e-9)
     assert _matches(np.load("h.npy"))
-    assert "their law was not learned" in run("info", "out.npz").stdout
+    assert "their distribution was not learned" in run("info", "out.npz").stdout
     assert answer_of(run("info", "out.npz", "--json"))["units"] == []
 
 

@@ -83,12 +83,12 @@ def test_intervals_that_end_at_limits_hold_what_is_cut_off():
     """The closed interval of quantiles, against rows of the model: floors below, a ceiling above."""
     covariance = [[1.0, 0.5], [0.5, 1.0]]
     for floor, ceiling in ((0.0, np.inf), (-np.inf, 0.3)):
-        law = unrelu.RectifiedGaussian([0.2, 0.0], covariance, [floor, -np.inf], ceiling=[ceiling, np.inf])
-        x = law.sample(20_000, random_state=1)
-        found = PredictedColumn(law, 0, (0.2, 0.7))
+        distribution = unrelu.RectifiedGaussian([0.2, 0.0], covariance, [floor, -np.inf], ceiling=[ceiling, np.inf])
+        x = distribution.sample(20_000, random_state=1)
+        found = PredictedColumn(distribution, 0, (0.2, 0.7))
         from unrelu.posterior.cells import Cells
 
-        found.add(Cells.of(law, x), law.predict(x, 0, (0.2, 0.7)))
+        found.add(Cells.of(distribution, x), distribution.predict(x, 0, (0.2, 0.7)))
         facts = found.facts()
         assert facts["expected_share_within"] > 0.52
         assert abs(facts["share_within"] - facts["expected_share_within"]) < 4.0 * np.sqrt(0.25 / 20_000)
@@ -103,7 +103,7 @@ def test_intervals_that_end_at_limits_hold_what_is_cut_off():
         (["rows.csv", "--column", "As", "--drop", "As"], "which --drop or --id leaves out"),
         (["rows.csv", "--column", "As", "--quantiles", "1"], "--quantiles: '1' is no number between 0 and 1"),
         (["rows.csv", "--column", "As", "--quantiles", ","], "at least one level"),
-        (["rows.csv", "--column", "As", "--model", "truth.npz", "--shape", "log"], "--shape belongs to a fit"),
+        (["rows.csv", "--column", "As", "--model", "truth.npz", "--margins", "log"], "--margins belongs to a fit"),
         (["rows.csv", "--column", "As", "-o", "rows.csv"], "also an input"),
         (["rows.csv", "--column", "As", "-o", "out.npy"], "unknown kind of file"),
         (["rows.csv", "--column", "As", "--floor", "99"], "below the floor 99"),

@@ -179,7 +179,7 @@ def factors(layer):
 def test_factors_are_a_memory(run, layer, factors):
     answer = answer_of(run("recover", "factors.npz", "v.csv", "-o", "x.npy", "--json"))
     assert answer["report"]["prior"] == "gaussian"
-    np.testing.assert_array_equal(np.load("x.npy"), unrelu.recall(factors, layer.table))
+    np.testing.assert_array_equal(np.load("x.npy"), unrelu.denoise(factors, layer.table))
     np.testing.assert_allclose(np.load("x.npy"), layer.clean, atol=0.01)
     assert (
         "--components is for a model that unrelu fit wrote"
@@ -188,16 +188,16 @@ def test_factors_are_a_memory(run, layer, factors):
 
 
 def test_a_fitted_distribution_of_some_rank(run, layer):
-    law = unrelu.RectifiedGaussian.from_weights(layer.weights, layer.bias)
-    law.save("law.npz")
-    answer = answer_of(run("recover", "law.npz", "v.csv", "--components", 2, "-o", "x.npy", "--json"))
+    distribution = unrelu.RectifiedGaussian.from_weights(layer.weights, layer.bias)
+    distribution.save("distribution.npz")
+    answer = answer_of(run("recover", "distribution.npz", "v.csv", "--components", 2, "-o", "x.npy", "--json"))
     assert (answer["report"]["n_components"], answer["report"]["prior"]) == (2, "gaussian")
-    np.testing.assert_array_equal(np.load("x.npy"), unrelu.recall(law, layer.table, n_components=2))
+    np.testing.assert_array_equal(np.load("x.npy"), unrelu.denoise(distribution, layer.table, n_components=2))
     assert (
-        "--components must be at most 20, the columns of law.npz; got 21"
-        in run("recover", "law.npz", "v.csv", "--components", 21).stderr
+        "--components must be at most 20, the columns of distribution.npz; got 21"
+        in run("recover", "distribution.npz", "v.csv", "--components", 21).stderr
     )
-    assert "law.npz has its own floor" in run("recover", "law.npz", "v.csv", "--floor", 1).stderr
+    assert "distribution.npz has its own floor" in run("recover", "distribution.npz", "v.csv", "--floor", 1).stderr
 
 
 def test_columns_are_found_by_name(run, layer, factors):
@@ -462,7 +462,7 @@ def test_damaged_models_and_tables_are_refused(run, refused, folder, layer, fact
 
 
 @pytest.mark.parametrize("command", [["fit"], ["factor", "--components", "1"]])
-def test_models_with_shapes_are_no_layers(run, refused, skewed, command):
-    assert run(*command, skewed, "--floor", "As=0.5", "--shape", "power", "-o", "shaped.npz").exit_code == 0
+def test_models_with_margins_are_no_layers(run, refused, skewed, command):
+    assert run(*command, skewed, "--floor", "As=0.5", "--margins", "boxcox", "-o", "shaped.npz").exit_code == 0
     line = refused(run("recover", "shaped.npz", skewed, "-o", "out.npz"))
-    assert "The columns of shaped.npz have shapes, and a layer has none" in line
+    assert "The columns of shaped.npz have margins, and a layer has none" in line

@@ -38,12 +38,12 @@ def test_a_model_of_other_rows_is_asked(run, table, model):
     assert json.loads(result.stdout)["verdict"].startswith("The given model")
 
 
-def test_ids_and_shapes_reach_the_page(run, folder, skewed_rows):
+def test_ids_and_margins_reach_the_page(run, folder, skewed_rows):
     path = folder / "named.csv"
     rows = skewed_rows[:150]
     lines = [f"s{i}," + ",".join(map(repr, row.tolist())) for i, row in enumerate(rows)]
     path.write_text("site,As,rain,count\n" + "\n".join(lines) + "\n")
-    result = run("report", path, "--id", "site", "--shape", "auto", "--floor", "As=0.5", "--simulations", "0")
+    result = run("report", path, "--id", "site", "--margins", "auto", "--floor", "As=0.5", "--simulations", "0")
     assert result.exit_code == 0, result.stderr
     assert "Left out: the check of the fit (unrelu check)." in result.stdout
     page = Path("report.html").read_text("utf-8")

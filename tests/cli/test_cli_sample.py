@@ -66,7 +66,7 @@ def test_simulated_rows_lead_back_to_their_truth(run, folder):
     [
         (["-k", 2], {"components": 2, "condition_number": 10.0}),
         (["-k", 1], {"components": 1, "condition_number": 1.0}),
-        (["--condition-number", 3, "--bias", "signed"], {"condition_number": 3.0, "bias": "signed"}),
+        (["--condition-number", 3, "--mean", "signed"], {"condition_number": 3.0, "mean": "signed"}),
     ],
 )
 def test_simulate_options_reach_the_model(run, folder, options, expected):
@@ -77,7 +77,7 @@ def test_simulate_options_reach_the_model(run, folder, options, expected):
     k = answer["components"]
     eigenvalues = np.linalg.eigvalsh(true.covariance)[::-1]
     assert eigenvalues[0] / eigenvalues[k - 1] == pytest.approx(answer["condition_number"])
-    assert bool((true.bias < 0.0).any()) == (answer["bias"] == "signed")
+    assert bool((true.mean < 0.0).any()) == (answer["mean"] == "signed")
 
 
 def test_outliers_replace_rows_and_change_no_other(run, folder):
@@ -95,8 +95,8 @@ def test_a_small_share_of_many_blocks_does_not_vanish():
     assert (dirty[:, 0] > 0.0).sum() == 10
 
 
-def test_samples_of_shapes_keep_range_steps_and_zeros(run, folder, skewed, skewed_rows):
-    assert run("fit", skewed, "-o", "out.npz", "--floor", "As=0.5", "--shape", "free").exit_code == 0
+def test_samples_of_margins_keep_range_steps_and_zeros(run, folder, skewed, skewed_rows):
+    assert run("fit", skewed, "-o", "out.npz", "--floor", "As=0.5", "--margins", "monotone").exit_code == 0
     assert run("sample", "out.npz", "-n", 4000, "--seed", 1, "-o", "synthetic.csv").exit_code == 0
     drawn = _read("synthetic.csv")
     counts = [line.split(",")[2] for line in (folder / "synthetic.csv").read_text().splitlines()[1:]]
@@ -112,7 +112,7 @@ def test_samples_of_shapes_keep_range_steps_and_zeros(run, folder, skewed, skewe
 
 def test_decimals_are_written_as_the_table_had_them(run, folder, skewed_rows):
     tenths = np.round(skewed_rows[:, :2], 1)
-    unrelu.RectifiedGaussianLearner(floor=[0.5, 0.0], shape="power").fit(tenths).distribution_.save(folder / "m.npz")
+    unrelu.RectifiedGaussianLearner(floor=[0.5, 0.0], margins="boxcox").fit(tenths).distribution_.save(folder / "m.npz")
     run("sample", "m.npz", "-n", 500, "--seed", 1, "-o", "synthetic.csv")
     cells = (folder / "synthetic.csv").read_text().replace("\n", ",").split(",")[2:-1]
     assert max(map(len, cells)) <= 5  # as 12.3, and not 0.30000000000000004

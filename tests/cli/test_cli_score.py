@@ -27,7 +27,7 @@ ROWS, PLANTED = 1000, 50
 def dirty(rows, truth):
     """Rows, in the first 50 of them Pb too high by 8 standard deviations."""
     changed = rows[:ROWS].copy()
-    changed[:PLANTED, 1] += 8.0 * truth.row_norms[1]
+    changed[:PLANTED, 1] += 8.0 * truth.std[1]
     return changed
 
 
@@ -72,11 +72,11 @@ def test_the_terminal_tells_how_many_and_which(run, dirty_table):
     assert result.exit_code == 0
     for words in ("1,000 rows of 3 columns", "that the model fits would have about 10", "p-value", "Pb +"):
         assert words in result.stdout
-    assert "as it is for 1 % of the genuine rows. Weight: how much the row counted in the fit" in result.stdout
+    assert "as it is for 1 % of the inlier rows. Weight: how much the row counted in the fit" in result.stdout
     assert sum(" yes " in line for line in result.stdout.splitlines()) == 4
 
 
-def test_doubts_of_the_fit_are_one_table(run, folder):
+def test_diagnostics_of_the_fit_are_one_table(run, folder):
     rng = np.random.default_rng(0)
     np.save(folder / "rounded.npy", np.round(5.0 * rng.normal(0.5, 1.0, (600, 4)).clip(0.0)) / 5.0)
     result = run("score", "rounded.npy", "--top", 1)
@@ -93,7 +93,7 @@ def test_many_flagged_rows_may_be_a_skewed_table(run, folder):
     np.save(folder / "skewed.npy", np.maximum(np.exp(0.6 * y), 0.7))
     np.save(folder / "logs.npy", np.maximum(0.6 * y, np.log(0.7)))
     hint = "Take them for outliers only if"
-    assert hint in run("score", "skewed.npy", "--floor", 0.7, "--shape", "normal").stdout
+    assert hint in run("score", "skewed.npy", "--floor", 0.7, "--margins", "normal").stdout
     assert hint not in run("score", "skewed.npy", "--floor", 0.7).stdout
     assert hint not in run("score", "logs.npy", f"--floor={np.log(0.7)}").stdout
 
@@ -108,8 +108,8 @@ def test_json_has_the_same_facts(run, folder, dirty_table):
     assert (answer["output"], answer["picture"], answer["model"]) == ("scores.csv", None, None)
     assert answer["report"]["method"] == "robust"
     scores = _numbers(lines, "score")
-    assert [row["row"] for row in answer["strangest"]] == (np.argsort(scores)[:3] + 1).tolist()
-    for row in answer["strangest"]:
+    assert [row["row"] for row in answer["most_outlying"]] == (np.argsort(scores)[:3] + 1).tolist()
+    for row in answer["most_outlying"]:
         text = ", ".join(f"{driver['column']} {driver['residual']:+.1f}" for driver in row["drivers"])
         assert text == lines[row["row"] - 1]["drivers"]
         assert row["outlier"] is True
@@ -174,10 +174,10 @@ def test_top_zero_and_one_row_and_standard_input(run, dirty_table, model):
     result = run("score", dirty_table, "--model", model, "--top", 0)
     assert result.exit_code == 0
     assert "p-value" not in result.stdout
-    assert json.loads(run("score", dirty_table, "--model", model, "--top", 0, "--json").stdout)["strangest"] == []
+    assert json.loads(run("score", dirty_table, "--model", model, "--top", 0, "--json").stdout)["most_outlying"] == []
     result = run("score", "-", "--model", model.name, "--json", input="As,Pb,Fe\n0,99,0\n")
     answer = json.loads(result.stdout)
-    assert (answer["rows"], answer["flagged"], answer["strangest"][0]["row"]) == (1, 1, 1)
+    assert (answer["rows"], answer["flagged"], answer["most_outlying"][0]["row"]) == (1, 1, 1)
     assert result.stderr == ""
 
 
@@ -197,7 +197,7 @@ def test_columns_are_matched_to_the_model_by_name(run, folder, dirty, truth, mod
     assert all(line["drivers"].startswith("Pb +") for line in lines[:PLANTED])
 
 
-def test_some_of_the_models_columns_are_judged_by_their_own_law(run, folder, dirty, dirty_table, truth, model):
+def test_some_of_the_models_columns_are_judged_by_their_own_distribution(run, folder, dirty, dirty_table, truth, model):
     for options, wanted in ((("--drop", "Pb"), ["As", "Fe"]), (("--columns", "Fe,Pb"), ["Fe", "Pb"])):
         assert run("score", dirty_table, "--model", model, *options, "-o", "scores.csv").exit_code == 0
         scorer = OutlierScores.of_model(truth.marginal(wanted))
@@ -206,10 +206,10 @@ def test_some_of_the_models_columns_are_judged_by_their_own_law(run, folder, dir
 
 
 def test_a_model_without_names_goes_by_position(run, refused, folder, dirty, truth):
-    unrelu.RectifiedGaussian(truth.bias, truth.covariance).save(folder / "bare.npz")
+    unrelu.RectifiedGaussian(truth.mean, truth.covariance).save(folder / "bare.npz")
     write_table(folder / "rows.npy", dirty)
     answer = json.loads(run("score", "rows.npy", "--model", "bare.npz", "--json").stdout)
-    assert answer["strangest"][0]["drivers"][0]["column"] == "x1"
+    assert answer["most_outlying"][0]["drivers"][0]["column"] == "x1"
     line = refused(run("score", "rows.npy", "--drop", "0", "--model", "bare.npz"))
     assert "bare.npz is of 3 columns, the table has 2" in line
 
@@ -300,21 +300,21 @@ def test_rows_that_the_model_cannot_have_are_refused(run, refused, folder, table
 
 
 @pytest.mark.slow  # a study
-def test_shapes_leave_the_tails_of_skewed_columns_alone(run, skewed):
+def test_margins_leave_the_tails_of_skewed_columns_alone(run, skewed):
     given = ("score", skewed, "--drop", "count", "--floor", "As=0.5")
-    fitted = json.loads(run(*given, "--shape", "auto", "--json").stdout)
+    fitted = json.loads(run(*given, "--margins", "auto", "--json").stdout)
     assert fitted["flagged"] < 20  # of 800, and 8 of a clean table
-    shown = " ".join(run(*given, "--shape", "normal").stdout.split())
+    shown = " ".join(run(*given, "--margins", "normal").stdout.split())
     assert int(re.search(r"Flagged (\d+) rows", shown)[1]) > 80
-    assert "the tail is flagged; --shape auto learns how they are skewed." in shown
+    assert "the tail is flagged; --margins auto learns how they are skewed." in shown
 
 
-def test_a_model_with_shapes_judges_rows_in_its_units(run, skewed):
-    run("fit", skewed, "-o", "out.npz", "--floor", "As=0.5", "--shape", "auto")
+def test_a_model_with_margins_judges_rows_in_its_units(run, skewed):
+    run("fit", skewed, "-o", "out.npz", "--floor", "As=0.5", "--margins", "auto")
     answer = json.loads(run("score", skewed, "--model", "out.npz", "--json").stdout)
     assert answer["flagged"] < 25
-    refusal = run("score", skewed, "--model", "out.npz", "--shape", "log")
-    assert (refusal.exit_code, "--shape belongs to a fit, and out.npz has its own" in refusal.stderr) == (2, True)
+    refusal = run("score", skewed, "--model", "out.npz", "--margins", "log")
+    assert (refusal.exit_code, "--margins belongs to a fit, and out.npz has its own" in refusal.stderr) == (2, True)
 
 
 PEAK = """
@@ -331,9 +331,9 @@ except SystemExit as end:
 @pytest.mark.slow
 def test_memory_is_set_by_the_block(folder):
     """Of a table beyond the first rows two numbers a row are kept: its score and its p-value."""
-    law = unrelu.synthetic.random_model(10, random_state=0)
-    law.save("model.npz")
-    rows = law.sample(100_000, random_state=1)
+    distribution = unrelu.synthetic.random_model(10, random_state=0)
+    distribution.save("model.npz")
+    rows = distribution.sample(100_000, random_state=1)
     peaks = []
     for copies in (2, 15):
         unrelu.tables.write_table("rows.parquet", (rows for _ in range(copies)))

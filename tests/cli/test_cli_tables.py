@@ -89,10 +89,10 @@ def test_tables_that_need_a_word(run, refused, folder, content, options, words):
 def test_what_is_advised_for_columns_of_text_works_as_it_stands(run, refused, folder, rows, option):
     cells = "".join(f"A,x y,{a:.4f},{b:.4f},2020-01-01\n" for a, b, _ in rows[:200])
     (folder / "x.csv").write_text(f'site,"unit, old",As,Pb,date\n{cells}')
-    said = refused(run("fit", "x.csv", "--shape", "normal", "-o", "m.npz"))
+    said = refused(run("fit", "x.csv", "--margins", "normal", "-o", "m.npz"))
     words = shlex.split(said)
     advised = words[words.index(option) + 1].rstrip(".,")
-    result = run("fit", "x.csv", "--shape", "normal", option, advised, "-o", "m.npz")
+    result = run("fit", "x.csv", "--margins", "normal", option, advised, "-o", "m.npz")
     assert result.exit_code == 0, result.stderr
     assert unrelu.load("m.npz").feature_names == ("As", "Pb")
 
@@ -122,7 +122,7 @@ def test_a_header_of_numbers_is_told_and_can_be_overruled(run, folder, rows):
 def test_a_floor_typed_with_four_digits_is_the_tables_own(run, folder):
     z = np.maximum(np.random.default_rng(0).normal(size=(400, 2)), np.log(0.3))
     np.savetxt(folder / "x.csv", z, fmt="%.10f", delimiter=",", header="As,Pb", comments="")
-    options = ["--shape", "normal", "--method", "one_pass", "--json", "-o", "m.npz"]
+    options = ["--margins", "normal", "--method", "one_pass", "--json", "-o", "m.npz"]
     typed = run("fit", "x.csv", "--floor=-1.204", *options)
     assert "column 0 ('As'): -1.2039728043 for -1.204" in typed.stderr
     assert "Say --floor min if that is right" in typed.stderr
@@ -144,7 +144,7 @@ def test_ids_and_rows_from_one_in_scores(run, named):
     assert head[:3] == ["row", "site", "score"]
     assert [line[:2] for line in body[:2]] == [["1", "s0"], ["2", "s1"]]
     assert len(body) == 400
-    for strange in json.loads(result.stdout)["strangest"]:
+    for strange in json.loads(result.stdout)["most_outlying"]:
         assert strange["id"] == {"site": f"s{strange['row'] - 1}"}
         assert float(body[strange["row"] - 1][2]) == pytest.approx(strange["score"])
     shown = run("score", named, "--id", "site", "--top", 1)
@@ -187,7 +187,7 @@ def test_two_rows_with_one_limit_have_no_errors_rather_than_absurd_ones(run, fol
     (folder / "x.csv").write_text("As,Pb\n1,<0.5\n3,0.1\n")
     result = run("fit", "x.csv", "--json", "-o", "m.npz")
     assert result.exit_code == 0, result.stderr
-    assert json.loads(result.stdout)["columns"][1]["bias_stderr"] is None
+    assert json.loads(result.stdout)["columns"][1]["mean_stderr"] is None
     assert "barely determined" in result.stderr
 
 

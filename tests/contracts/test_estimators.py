@@ -1,4 +1,4 @@
-"""The laws that every estimator obeys (docs/architecture.md, "One interface").
+"""The distributions that every estimator obeys (docs/architecture.md, "One interface").
 
 Estimators are found by looking, so that the next one cannot differ: it needs a case below, and passes or fails here.
 """
@@ -38,7 +38,7 @@ LINEAR = UNITS @ np.array([[1.0, 2.0, 0.0, 1.0], [0.5, -1.0, 1.0, 0.0]])
 def _widened() -> np.ndarray:
     """Outputs of a network from 2 inputs over 6 units."""
     own = np.random.default_rng(3)
-    z, A1, A2 = (own.standard_normal(shape) for shape in ((1500, 2), (6, 2), (24, 6)))
+    z, A1, A2 = (own.standard_normal(margins) for margins in ((1500, 2), (6, 2), (24, 6)))
     return np.maximum(z @ A1.T + 0.3, 0.0) @ A2.T
 
 
@@ -57,11 +57,11 @@ class Case:
 
 CASES = {
     "RectifiedGaussianLearner": Case(
-        unrelu.RectifiedGaussianLearner, ROWS, lambda e, X: e.score_samples(X), lambda e, X: e.bias_
+        unrelu.RectifiedGaussianLearner, ROWS, lambda e, X: e.score_samples(X), lambda e, X: e.mean_
     ),
-    "FloorImputer": Case(unrelu.FloorImputer, ROWS, lambda e, X: e.transform(X), lambda e, X: e.bias_),
+    "FloorImputer": Case(unrelu.FloorImputer, ROWS, lambda e, X: e.transform(X), lambda e, X: e.mean_),
     "FloorOutlierDetector": Case(
-        unrelu.FloorOutlierDetector, ROWS, lambda e, X: e.score_samples(X), lambda e, X: e.distribution_.bias
+        unrelu.FloorOutlierDetector, ROWS, lambda e, X: e.score_samples(X), lambda e, X: e.distribution_.mean
     ),
     "RectifiedGaussianMixture": Case(
         lambda **more: unrelu.RectifiedGaussianMixture(2, n_init=1, **more),
@@ -69,8 +69,8 @@ CASES = {
         lambda e, X: e.predict_proba(X),
         lambda e, X: e.means_,
     ),
-    "RectifiedGaussianNetwork": Case(
-        unrelu.RectifiedGaussianNetwork, ROWS, lambda e, X: e.partial_correlation_, lambda e, X: e.bias_
+    "RectifiedGaussianGraph": Case(
+        unrelu.RectifiedGaussianGraph, ROWS, lambda e, X: e.partial_correlation_, lambda e, X: e.mean_
     ),
     "ReLUMatrixRecovery": Case(
         lambda **more: unrelu.ReLUMatrixRecovery(2, **more), LOW_RANK, lambda e, X: e.transform(X), lambda e, X: e.bias_
@@ -112,7 +112,7 @@ def every_estimator() -> list[str]:
 every = pytest.mark.parametrize("name", every_estimator())
 
 
-# --- the laws, as functions of a case, so that the last test can see them fail ----------------------
+# --- the distributions, as functions of a case, so that the last test can see them fail ----------------------
 
 
 def fitted(case: Case, **more: Any) -> Any:
@@ -164,7 +164,7 @@ def reports(case: Case, tmp_path: Any) -> None:
 
 def floors_move_with_the_table(case: Case, tmp_path: Any) -> None:
     shift = 2.0
-    normal = {"shape": "normal"} if "shape" in inspect.signature(type(case.make()).__init__).parameters else {}
+    normal = {"margins": "normal"} if "margins" in inspect.signature(type(case.make()).__init__).parameters else {}
     at_zero, higher = fitted(case, floor=0.0, **normal), case.make(floor=shift, **normal).fit(case.table + shift)
     found = case.location(higher, case.table + shift)
     np.testing.assert_allclose(found, case.location(at_zero, case.table) + shift, rtol=1e-6, atol=1e-6)
@@ -174,19 +174,19 @@ def floors_move_with_the_table(case: Case, tmp_path: Any) -> None:
         fitted(case, floor="low")
 
 
-def shapes_bend_the_table(case: Case, tmp_path: Any) -> None:
-    """A table of exponentials with shape="log" is the table itself; estimators without shapes do not name them."""
+def margins_bend_the_table(case: Case, tmp_path: Any) -> None:
+    """A table of exponentials with margins="log" is the table itself; estimators without margins do not name them."""
     parameters = inspect.signature(type(case.make()).__init__).parameters
-    if "shape" not in parameters:
+    if "margins" not in parameters:
         assert type(case.make()).__name__ in ("ReLULatentRecovery", "TwoLayerReLULearner")
         return
-    assert parameters["shape"].default == ("normal" if type(case.make()).__name__ == "ReLUMatrixRecovery" else "auto")
-    plain, bent = fitted(case, shape="normal"), case.make(floor=1.0, shape="log").fit(np.exp(case.table))
+    assert parameters["margins"].default == ("normal" if type(case.make()).__name__ == "ReLUMatrixRecovery" else "auto")
+    plain, bent = fitted(case, margins="normal"), case.make(floor=1.0, margins="log").fit(np.exp(case.table))
     np.testing.assert_allclose(
         case.location(bent, np.exp(case.table)), case.location(plain, case.table), rtol=1e-6, atol=1e-6
     )
-    with pytest.raises(UnreluError, match="shape"):
-        fitted(case, shape="bent")
+    with pytest.raises(UnreluError, match="margins"):
+        fitted(case, margins="bent")
 
 
 LAWS = [
@@ -195,19 +195,21 @@ LAWS = [
     seeds_settle_everything,
     reports,
     floors_move_with_the_table,
-    shapes_bend_the_table,
+    margins_bend_the_table,
 ]
 
 
 @every
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.__name__)
-def test_every_estimator_obeys(name, law, tmp_path):
-    law((RECTIFIED if law is floors_move_with_the_table else CASES)[name], tmp_path)
+@pytest.mark.parametrize("distribution", LAWS, ids=lambda distribution: distribution.__name__)
+def test_every_estimator_obeys(name, distribution, tmp_path):
+    distribution((RECTIFIED if distribution is floors_move_with_the_table else CASES)[name], tmp_path)
 
 
-@pytest.mark.parametrize("law", [saves_and_loads, seeds_settle_everything, reports], ids=lambda law: law.__name__)
-def test_a_network_down_to_its_inputs_obeys(law, tmp_path):
-    law(WIDENED, tmp_path)
+@pytest.mark.parametrize(
+    "distribution", [saves_and_loads, seeds_settle_everything, reports], ids=lambda distribution: distribution.__name__
+)
+def test_a_network_down_to_its_inputs_obeys(distribution, tmp_path):
+    distribution(WIDENED, tmp_path)
 
 
 @pytest.mark.slow
@@ -265,7 +267,7 @@ def test_a_parameter_that_no_file_holds_is_left_out(name, tmp_path):
 @every
 def test_whoever_watches_hears_of_steps_and_can_end_the_work(name):
     case, heard = CASES[name], []
-    estimator = case.make().watched_by(heard.append)
+    estimator = case.make().with_progress(heard.append)
     case.use(estimator.fit(case.table), case.table)
     assert heard
     assert all(step.stage for step in heard)
@@ -274,7 +276,7 @@ def test_whoever_watches_hears_of_steps_and_can_end_the_work(name):
     def stop(step):
         raise KeyboardInterrupt
 
-    stopped = case.make().watched_by(stop)
+    stopped = case.make().with_progress(stop)
     with pytest.raises(KeyboardInterrupt):
         case.use(stopped.fit(case.table), case.table)
     if name != "ReLULatentRecovery":
@@ -294,10 +296,10 @@ def test_fitted_attributes_are_the_same_objects_on_every_access(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_limits_and_shapes_that_are_no_parameters_are_no_attributes(name):
+def test_limits_and_margins_that_are_no_parameters_are_no_attributes(name):
     estimator = CASES[name].make()
     parameters = estimator.get_params()
-    for each in ("floor", "ceiling", "shape", "floor_tolerance", "random_state"):
+    for each in ("floor", "ceiling", "margins", "floor_tolerance", "random_state"):
         assert hasattr(estimator, each) == (each in parameters), each
 
 
@@ -349,7 +351,7 @@ def test_rows_need_four_members_and_no_more(name):
     np.testing.assert_allclose(found, case.use(fitted_once(CASES[name]), case.table), rtol=1e-8, atol=1e-8)
 
 
-# --- the laws can fail -------------------------------------------------------------------------------
+# --- the distributions can fail -------------------------------------------------------------------------------
 
 
 class WithoutFiles(unrelu.RectifiedGaussianLearner):
@@ -372,7 +374,7 @@ class DeafToFloor(unrelu.RectifiedGaussianLearner):
 
 
 class DeafToShape(unrelu.RectifiedGaussianLearner):
-    def __init__(self, *, floor=0.0, shape="normal", random_state=0):
+    def __init__(self, *, floor=0.0, margins="normal", random_state=0):
         super().__init__(floor=floor, random_state=random_state)
 
 
@@ -381,17 +383,17 @@ class WithoutReport(unrelu.RectifiedGaussianLearner):
 
 
 @pytest.mark.parametrize(
-    ("broken", "law"),
+    ("broken", "distribution"),
     [
         (WithoutFiles, saves_and_loads),
         (WithoutSeed, has_the_base_and_its_parameters),
         (WithoutFloor, has_the_base_and_its_parameters),
         (DeafToFloor, floors_move_with_the_table),
         (WithoutReport, reports),
-        (DeafToShape, shapes_bend_the_table),
+        (DeafToShape, margins_bend_the_table),
     ],
 )
-def test_an_estimator_that_loses_something_is_noticed(broken, law, tmp_path):
+def test_an_estimator_that_loses_something_is_noticed(broken, distribution, tmp_path):
     case = CASES["RectifiedGaussianLearner"]
     with pytest.raises((AssertionError, KeyError, TypeError)):
-        law(Case(broken, case.table, case.use, case.location), tmp_path)
+        distribution(Case(broken, case.table, case.use, case.location), tmp_path)

@@ -1,4 +1,4 @@
-"""Laws that every method of ``unrelu.methods`` obeys; a new method is picked up by its name."""
+"""Distributions that every method of ``unrelu.methods`` obeys; a new method is picked up by its name."""
 
 import pickle
 import subprocess
@@ -21,13 +21,13 @@ NAMES = sorted(methods.method_names())
 
 @pytest.fixture(scope="module")
 def table():
-    # Norms near 1, as Bulusu et al. 2022's domain wants them, and biases that are clearly positive.
+    # Norms near 1, as Bulusu et al. 2022's domain wants them, and means that are clearly positive.
     model = synthetic.random_model(4, condition_number=2.0, random_state=1)
-    return unrelu.RectifiedGaussian(model.bias + 0.3, model.covariance).sample(1000, random_state=2)
+    return unrelu.RectifiedGaussian(model.mean + 0.3, model.covariance).sample(1000, random_state=2)
 
 
 def fit(name, x, **options):
-    return RectifiedGaussianLearner(method=name, random_state=0, **{"shape": "normal", **options}).fit(x)
+    return RectifiedGaussianLearner(method=name, random_state=0, **{"margins": "normal", **options}).fit(x)
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,8 @@ def chosen(name, samples, evidence, assumptions):
     return method.choose(samples, evidence, assumptions)[0] if isinstance(method, methods.Auto) else method
 
 
-# What a method promises beyond the laws of all: Bulusu et al. 2022 do not rescale, and their filter is biased on skewed
+# What a method promises beyond the distributions of all: Bulusu et al. 2022 do not rescale, and their filter is
+# biased on skewed
 # batches;
 # the gradient methods draw a stream per column.
 ANY_COLUMN_ORDER = ("auto", "one_pass", "robust_cells", "full_likelihood", "median")
@@ -73,7 +74,7 @@ class TestEveryMethod:
         assumptions = Assumptions((0.0,) * 4)
         evidence = Evidence(samples, LocalEngine())
         learned = chosen(name, samples, evidence, assumptions).learn(evidence, assumptions)
-        np.testing.assert_allclose(learned.distribution.bias, expected.bias_, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(learned.distribution.mean, expected.mean_, rtol=1e-10, atol=1e-10)
         np.testing.assert_allclose(learned.distribution.covariance, expected.covariance_, rtol=1e-10, atol=1e-10)
 
     def test_reads_files(self, name, table, whole, tmp_path):
@@ -106,7 +107,7 @@ class TestEveryMethod:
         holes[np.random.default_rng(0).random(table.shape) < 0.2] = np.nan
         learner = fit(name, holes)
         assert learner.report_.share_missing == pytest.approx(np.isnan(holes).mean())
-        assert np.abs(learner.bias_ - whole(name).bias_).max() < 0.3
+        assert np.abs(learner.mean_ - whole(name).mean_).max() < 0.3
 
     def test_bad_cells_are_named(self, name, table):
         bad = table.copy()
@@ -126,14 +127,14 @@ class TestEveryMethod:
         constant[:, 1] = 2.5
         with warns("constant-column"):
             learner = fit(name, constant)
-        assert (learner.bias_[1], learner.row_norms_[1]) == (2.5, 0.0)
+        assert (learner.mean_[1], learner.std_[1]) == (2.5, 0.0)
 
 
 @pytest.mark.parametrize("name", ANY_COLUMN_ORDER)
 def test_columns_may_come_in_any_order(name, table, whole):
     order = [2, 0, 3, 1]
     plain, permuted = whole(name), fit(name, table[:, order])
-    np.testing.assert_allclose(permuted.bias_, plain.bias_[order], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(permuted.mean_, plain.mean_[order], rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(permuted.covariance_, plain.covariance_[np.ix_(order, order)], rtol=1e-7, atol=1e-9)
 
 
@@ -141,7 +142,7 @@ def test_columns_may_come_in_any_order(name, table, whole):
 def test_units_carry_through(name, table, whole):
     units = np.array([1e-3, 1.0, 40.0, 1e5])
     plain, scaled = whole(name), fit(name, table * units)
-    np.testing.assert_allclose(scaled.bias_, plain.bias_ * units, rtol=1e-7, atol=1e-12)
+    np.testing.assert_allclose(scaled.mean_, plain.mean_ * units, rtol=1e-7, atol=1e-12)
     np.testing.assert_allclose(scaled.correlation_, plain.correlation_, rtol=1e-7, atol=1e-9)
 
 
@@ -170,7 +171,7 @@ def test_methods_without_row_weights_say_so(name, table):
 def test_rows_of_weight_zero_are_absent(name, table, whole):
     spoiled = np.vstack([table, np.full((500, 4), 40.0)])
     weights = np.repeat([1.0, 0.0], [len(table), 500])
-    learner = RectifiedGaussianLearner(method=name, shape="normal").fit(spoiled, sample_weight=weights)
+    learner = RectifiedGaussianLearner(method=name, margins="normal").fit(spoiled, sample_weight=weights)
     np.testing.assert_allclose(learner.covariance_, whole(name).covariance_, rtol=1e-9)
 
 
@@ -196,7 +197,7 @@ def test_auto_takes_one_pass_where_both_are_the_same(table):
 
 
 def test_auto_learns_parts_in_one_pass(table):
-    parts = RectifiedGaussianLearner(shape="normal").partial_fit(table[:700]).partial_fit(table[700:])
+    parts = RectifiedGaussianLearner(margins="normal").partial_fit(table[:700]).partial_fit(table[700:])
     np.testing.assert_allclose(parts.covariance_, fit("one_pass", table).covariance_, rtol=1e-10)
     assert parts.report_.method == "one_pass"
 
@@ -207,7 +208,7 @@ def test_the_answer_does_not_jump_where_the_choice_changes():
     for seed in range(4):
         x = truth.sample(4000, random_state=seed)
         likely, quick = fit("full_likelihood", x), fit("one_pass", x)
-        apart += list((likely.bias_ - quick.bias_) / likely.bias_stderr_)
+        apart += list((likely.mean_ - quick.mean_) / likely.mean_stderr_)
         pairs = np.triu_indices(6, 1)
         apart += list((likely.correlation_ - quick.correlation_)[pairs] / likely.correlation_stderr_[pairs])
     assert np.sqrt(np.mean(np.square(apart))) < 0.5

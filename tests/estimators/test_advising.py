@@ -37,11 +37,11 @@ def table(kind, n=1000, seed=2):
 
 
 @cache
-def checked(kind, shape="normal", method="one_pass", n=1000, n_simulations=19):
+def checked(kind, margins="normal", method="one_pass", n=1000, n_simulations=19):
     x = table(kind, n)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        learner = unrelu.RectifiedGaussianLearner(method, shape=shape).fit(x)
+        learner = unrelu.RectifiedGaussianLearner(method, margins=margins).fit(x)
         return learner.check(x, n_simulations=n_simulations)
 
 
@@ -53,7 +53,7 @@ def test_a_model_that_fits_is_left_alone():
 @pytest.mark.parametrize(
     ("kind", "remedy"),
     [
-        ("lognormal", "shape='auto'"),
+        ("lognormal", "margins='auto'"),
         ("outliers", "method='robust'"),
         ("bad cells", "method='robust_cells'"),
         ("groups", "RectifiedGaussianMixture(2)"),
@@ -69,7 +69,7 @@ def test_what_helps_is_advised(kind, remedy):
 
 
 def test_a_remedy_that_helps_gives_a_model_that_fits_when_it_is_typed_in():
-    assert checked("lognormal", shape="auto", n_simulations=39).fits
+    assert checked("lognormal", margins="auto", n_simulations=39).fits
     assert checked("outliers", method="robust").fits
     assert checked("bad cells", method="robust_cells").fits
 
@@ -78,7 +78,7 @@ def test_two_large_groups_are_no_outliers():
     assert [remedy.name for remedy in checked("groups").tried if remedy.helps] == ["RectifiedGaussianMixture(2)"]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        robust = unrelu.RectifiedGaussianLearner("robust", shape="normal").fit(table("groups"))
+        robust = unrelu.RectifiedGaussianLearner("robust", margins="normal").fit(table("groups"))
     assert "a group rather than outliers" in advising.why_refused([robust], set())
 
 
@@ -87,13 +87,13 @@ def test_heavy_tails_have_no_remedy_and_that_is_said(n):
     found = checked("tails", n=n)
     assert "Nothing that was tried helps" in found.verdict
     assert "heavy tails" in found.verdict
-    assert all(name in found.verdict for name in ("method='robust'", "shape='free'"))
+    assert all(name in found.verdict for name in ("method='robust'", "margins='monotone'"))
 
 
 def test_zeros_for_another_reason_are_no_matter_of_shape():
     found = checked("zeros", n=3000)
     assert not found.fits
-    assert not any(remedy.helps for remedy in found.tried if "shape" in remedy.name)
+    assert not any(remedy.helps for remedy in found.tried if "margins" in remedy.name)
     assert "method='robust_cells' was tried and helps" in found.verdict
 
 
@@ -107,29 +107,29 @@ def test_what_is_in_force_is_not_tried():
     ):
         trials = advising.trials_of("rows", unrelu.RectifiedGaussianLearner(method), found, [0, 1, 2, 3])
         assert [trial.options["method"] for trial in trials] == expected
-    free = [remedy.name for remedy in checked("groups", shape="free", n=400).tried]
+    free = [remedy.name for remedy in checked("groups", margins="monotone", n=400).tried]
     assert free
-    assert not any(name.startswith("shape") for name in free)
+    assert not any(name.startswith("margins") for name in free)
 
 
-def test_densities_of_outliers_and_bad_cells_belong_to_the_law():
+def test_densities_of_outliers_and_bad_cells_belong_to_the_distribution():
     """Of a robust fit with 10 % outlier rows: near the density of the true mixture, without a floor."""
     rng = np.random.default_rng(0)
     x = rng.multivariate_normal(np.zeros(4), CORRELATION, 2000)
     x[:200] = rng.normal(4.0, 1.0, (200, 4))
-    laws = [multivariate_normal(np.zeros(4), CORRELATION), multivariate_normal(np.full(4, 4.0), np.eye(4))]
-    truth = np.logaddexp(np.log(0.9) + laws[0].logpdf(x), np.log(0.1) + laws[1].logpdf(x)).mean()
+    distributions = [multivariate_normal(np.zeros(4), CORRELATION), multivariate_normal(np.full(4, 4.0), np.eye(4))]
+    truth = np.logaddexp(np.log(0.9) + distributions[0].logpdf(x), np.log(0.1) + distributions[1].logpdf(x)).mean()
     for method, tolerance in (("robust", 0.02), ("robust_cells", 0.5)):
-        learner = unrelu.RectifiedGaussianLearner(method, floor=None, shape="normal").fit(x)
+        learner = unrelu.RectifiedGaussianLearner(method, floor=None, margins="normal").fit(x)
         found = learner.densities_with_outliers(x).mean()
         assert found == pytest.approx(truth, abs=tolerance)
-        assert learner.score(x) < found - 0.8  # the genuine rows' law alone gives outliers none
+        assert learner.score(x) < found - 0.8  # the inlier rows' distribution alone gives outliers none
 
 
 def test_few_rows_and_columns_that_cannot_be_checked():
     x = np.column_stack([table("lognormal", 60), np.full(60, 2.0)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(x).check(x, n_simulations=19)
+        found = unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(x).check(x, n_simulations=19)
     assert dict(found.left_out) == {4: "constant"}
     assert found.fits or found.tried

@@ -11,10 +11,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import unrelu
-from unrelu.contracts import unwatched
+from unrelu.contracts import no_progress
 from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.margins import BoxCox, Log
 from unrelu.methods import OnePass
-from unrelu.shapes import Log, Power
 from unrelu.tables import joined, open_samples, read_frame
 
 NAN, INF = np.nan, np.inf
@@ -38,16 +38,16 @@ class Seeing:
     def question(self, assumptions):
         return None
 
-    def learn(self, evidence, assumptions, seed=0, watch=unwatched):
+    def learn(self, evidence, assumptions, seed=0, progress=no_progress):
         blocks = list(evidence.samples.blocks())
-        parts = [[getattr(b, name) for b in blocks] for name in ("values", "beyond")]
-        beyond = None if parts[1][0] is None else np.concatenate(parts[1])
-        self.shown[:] = [np.concatenate(parts[0]), beyond, assumptions]
-        return OnePass().learn(evidence, assumptions, seed, watch)
+        parts = [[getattr(b, name) for b in blocks] for name in ("values", "censoring")]
+        censoring = None if parts[1][0] is None else np.concatenate(parts[1])
+        self.shown[:] = [np.concatenate(parts[0]), censoring, assumptions]
+        return OnePass().learn(evidence, assumptions, seed, progress)
 
 
 def shown(X, **options):
-    learner = unrelu.RectifiedGaussianLearner(Seeing(), **{"shape": "normal", **options}).fit(X)
+    learner = unrelu.RectifiedGaussianLearner(Seeing(), **{"margins": "normal", **options}).fit(X)
     return learner, *Seeing.shown
 
 
@@ -72,12 +72,12 @@ def refused(make, X, words, error=InvalidParameterError):
 )
 def test_a_floor_per_cell(table):
     given = {} if hasattr(table, "blocks") else {"floor": FLOOR}
-    learner, values, beyond, assumptions = shown(table, **given)
+    learner, values, censoring, assumptions = shown(table, **given)
     assert_array_equal(values, X)
-    assert_array_equal(beyond, MARKS)
+    assert_array_equal(censoring, MARKS)
     # What is the same in all rows is the column's floor; the others have none, so that draws are not cut off.
     assert assumptions.floor == (-INF, -INF, 0.5)
-    assert assumptions.mirrored == ()
+    assert assumptions.negated == ()
     assert_array_equal(learner.floor_, [-INF, -INF, 0.5])
     assert learner.report_.floor == (None, None, 0.5)
 
@@ -116,9 +116,9 @@ def test_ceilings_alone_and_a_ceiling_in_all_rows():
     ceiling = np.full(X.shape, NAN)
     ceiling[:, 0], ceiling[::2, 1] = 1.2, 1.0
     table = np.fmin(Y, ceiling)
-    learner, values, beyond, assumptions = shown(table, ceiling=ceiling)
+    learner, values, censoring, assumptions = shown(table, ceiling=ceiling)
     assert_array_equal(values, table * [-1, 1, 1])
-    assert_array_equal(beyond, np.where(table == ceiling, [-1, 1, 1], 0))
+    assert_array_equal(censoring, np.where(table == ceiling, [-1, 1, 1], 0))
     assert assumptions.floor == (-1.2, -INF, 0.0)
     assert_array_equal(learner.ceiling_, [1.2, INF, INF])
 
@@ -129,9 +129,9 @@ def test_columns_with_a_floor_are_marked_as_well(tmp_path):
     text["Fe"] = np.where(np.arange(300) < 200, 0.2, Y[:, 0] + 0.2)
     text.to_csv(tmp_path / "x.csv", index=False)
     for table in (read_frame(text, limits="cell"), open_samples(tmp_path / "x.csv", limits="cell")):
-        _, values, beyond, assumptions = shown(table, floor={"Fe": 0.2})
-        assert_array_equal(beyond[:, :3], MARKS)
-        assert_array_equal(beyond[:, 3], np.where(np.arange(300) < 200, -1, 0))
+        _, values, censoring, assumptions = shown(table, floor={"Fe": 0.2})
+        assert_array_equal(censoring[:, :3], MARKS)
+        assert_array_equal(censoring[:, 3], np.where(np.arange(300) < 200, -1, 0))
         assert assumptions.floor == (-INF, -INF, -INF, 0.2)  # what other cells of Zn could have shown is not told
         assert_allclose(values[:, :3], X)
         with pytest.raises(InvalidParameterError, match=r"column 0 \('As'\) has cells with limits of their own"):
@@ -170,13 +170,13 @@ def test_a_frame_of_text_with_several_limits_keeps_them():
     )
 
 
-# --- shapes ---------------------------------------------------------------------------------------
+# --- margins ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", ["log", [Log(), Power(0.5), "log"], {"*": "log", 2: "auto"}])
-def test_shapes_that_are_known(shape):
-    learner, values, beyond, assumptions = shown(X, floor=FLOOR, shape=shape)
-    assert_array_equal(beyond, MARKS)
+@pytest.mark.parametrize("margins", ["log", [Log(), BoxCox(0.5), "log"], {"*": "log", 2: "auto"}])
+def test_margins_that_are_known(margins):
+    learner, values, censoring, assumptions = shown(X, floor=FLOOR, margins=margins)
+    assert_array_equal(censoring, MARKS)
     assert_allclose(values[:, 0], np.log(X[:, 0]))
     at = (MARKS[:, 2] < 0).nonzero()[0]
     assert_allclose(values[at, 2], assumptions.floor[2])
@@ -185,12 +185,12 @@ def test_shapes_that_are_known(shape):
     assert draws[:, 2].min() == 0.5
 
 
-@pytest.mark.parametrize(("shape", "kinds"), [("auto", "log"), ("power", "power"), ("free", "free")])
-def test_shapes_are_learned_with_them(shape, kinds):
-    learner, values, beyond, _ = shown(X, floor=FLOOR, shape=shape)
-    assert [each.kind for each in learner.shapes_] == [kinds] * 3
-    assert_array_equal(beyond, MARKS)
-    for j, each in enumerate(learner.shapes_):  # a limit is as far down as a value there would be
+@pytest.mark.parametrize(("margins", "kinds"), [("auto", "log"), ("boxcox", "boxcox"), ("monotone", "monotone")])
+def test_margins_are_learned_with_them(margins, kinds):
+    learner, values, censoring, _ = shown(X, floor=FLOOR, margins=margins)
+    assert [each.kind for each in learner.margins_] == [kinds] * 3
+    assert_array_equal(censoring, MARKS)
+    for j, each in enumerate(learner.margins_):  # a limit is as far down as a value there would be
         known = ~np.isnan(X[:, j])
         assert_allclose(values[known, j], each.to_latent(X[known, j]), atol=1e-9)
     assert learner.sample(5000, random_state=0).min() > 0.0
@@ -202,9 +202,9 @@ def test_several_limits_of_lognormal_columns_need_no_option():
     assert learner.report_.method == "full_likelihood"
     assert learner.report_.chosen_because == "cells have limits of their own"
     covariance = 0.09 * (np.eye(3) + 0.5).T @ (np.eye(3) + 0.5)
-    assert np.abs(learner.bias_ / learner.bias_stderr_).max() < 4.0
+    assert np.abs(learner.mean_ / learner.mean_stderr_).max() < 4.0
     spread = np.sqrt(np.diagonal(covariance))
-    assert np.abs((learner.row_norms_ - spread) / learner.row_norms_stderr_).max() < 4.0
+    assert np.abs((learner.std_ - spread) / learner.std_stderr_).max() < 4.0
     imputer = unrelu.FloorImputer(floor=FLOOR).fit(X)
     filled = imputer.transform(X)
     assert (filled > 0.0).all()
@@ -217,7 +217,7 @@ def test_limits_without_a_logarithm_are_refused():
     floor[::2, 0] = NAN
     table = np.fmax(X - 0.7, floor)
     refused(
-        lambda: unrelu.RectifiedGaussianLearner(Seeing(), floor=floor, shape={0: "log"}),
+        lambda: unrelu.RectifiedGaussianLearner(Seeing(), floor=floor, margins={0: "log"}),
         table,
         "has no logarithm",
         InvalidDataError,
@@ -268,9 +268,9 @@ def test_densities_heed_them():
 
 
 def test_a_network_scores_rows_by_them_as_its_learner_does():
-    options = {"floor": FLOOR, "shape": "normal"}
+    options = {"floor": FLOOR, "margins": "normal"}
     learner = unrelu.RectifiedGaussianLearner("full_likelihood", **options).fit(X)
-    network = unrelu.RectifiedGaussianNetwork("ebic", method="full_likelihood", **options).fit(X)
+    network = unrelu.RectifiedGaussianGraph("ebic", method="full_likelihood", **options).fit(X)
     assert_allclose(network.score_samples(X), learner.score_samples(X), rtol=1e-9)
 
 

@@ -39,8 +39,7 @@ def test_numbers_stored_with_fewer_digits_are_at_the_same_floor():
 def test_a_floor_from_the_table_is_kept_for_simulated_ones():
     found = unrelu.RectifiedGaussianLearner(floor="min").fit(X).check(X, n_simulations=19)
     np.testing.assert_array_equal(
-        found.column_statistic,
-        unrelu.RectifiedGaussianLearner().fit(X).check(X, n_simulations=19).column_statistic,
+        found.column_statistic, unrelu.RectifiedGaussianLearner().fit(X).check(X, n_simulations=19).column_statistic
     )
 
 
@@ -86,5 +85,5 @@ def test_an_imputer_is_checked_like_a_learner():
 
 
 def test_a_column_that_is_constant_in_the_model_is_left_out():
-    law = unrelu.RectifiedGaussian([0.5, 0.2], [[1.0, 0.0], [0.0, 0.0]])
-    assert unrelu.check_model(law, X, n_simulations=19).left_out == ((1, "constant in the model"),)
+    distribution = unrelu.RectifiedGaussian([0.5, 0.2], [[1.0, 0.0], [0.0, 0.0]])
+    assert unrelu.check_model(distribution, X, n_simulations=19).left_out == ((1, "constant in the model"),)

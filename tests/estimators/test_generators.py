@@ -14,12 +14,7 @@ from tests.references import generators as reference
 from tests.references import layers
 from tests.warned import warns
 from unrelu import TwoLayerReLULearner
-from unrelu.errors import (
-    CannotPeelError,
-    InvalidDataError,
-    InvalidParameterError,
-    about,
-)
+from unrelu.errors import CannotPeelError, InvalidDataError, InvalidParameterError, about
 from unrelu.recovery.layers.peeling import with_inputs
 
 FEW_ON = "rows have too few units on to determine their 3 inputs"
@@ -81,13 +76,13 @@ def test_the_network_is_found(net, peeled):
     seen = np.isfinite(peeled.inputs[:, 0])
     assert reference.affine_error(peeled.inputs[seen], net.z[seen]) < 1e-7
     assert inner.n_inputs == 3
-    # The law of the inputs is known to 1/sqrt(900) of a standard deviation.
+    # The distribution of the inputs is known to 1/sqrt(900) of a standard deviation.
     truth = (net.A1 * lengths[:, None]) @ (net.A1 * lengths[:, None]).T
     found = peeled.hidden_distribution.covariance[np.ix_(order, order)]
     errors = np.sqrt((np.outer(np.diag(truth), np.diag(truth)) + truth**2) / 900)
     assert (np.abs(found - truth) / errors).max() < 5.0
     assert np.linalg.matrix_rank(found, tol=1e-8 * found.max()) == 3
-    bias = peeled.hidden_distribution.bias[order]
+    bias = peeled.hidden_distribution.mean[order]
     assert (np.abs(bias - net.b1 * lengths) / np.sqrt(np.diag(truth) / 900)).max() < 5.0
     assert layer.report.converged
     assert not peeled.outlier_rows.any()
@@ -177,7 +172,7 @@ def test_the_number_of_inputs_is_found(net, peeled):
 def test_someone_hears_of_every_step(net):
     heard = []
     with warns("doubtful-inputs"):
-        unrelu.peel(net.X, [8], n_inputs=3, watch=heard.append)
+        unrelu.peel(net.X, [8], n_inputs=3, progress=heard.append)
     stages = list(dict.fromkeys(step.stage for step in heard))
     assert stages == ["Layer 1: undoing the rectifier", "Layer 1: finding units"]
     assert all(step.total == 8 for step in heard if step.stage == "Layer 1: finding units")
@@ -193,7 +188,7 @@ def test_an_interrupt_leaves_the_units_found(net):
 
     said = r"Layer 1: The search was interrupted after \d of 8 hidden units were found"
     with warns("unfinished", match=said) as heard:
-        found = unrelu.peel(net.X, [8], n_inputs=3, watch=stop)
+        found = unrelu.peel(net.X, [8], n_inputs=3, progress=stop)
     layer = found.layers[0]
     assert len(heard) == 1
     assert found.inner is None

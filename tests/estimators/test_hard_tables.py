@@ -24,14 +24,14 @@ def fit(x, sample_weight=None, **options):
 
 
 def one_pass(**options):
-    return RectifiedGaussianLearner("one_pass", shape="normal", **options)
+    return RectifiedGaussianLearner("one_pass", margins="normal", **options)
 
 
 @pytest.mark.parametrize(("value", "weight"), [(1e12, 0.0), (np.inf, 0.0), (-5.0, 0.0), (1e9, 1e-30)])
 def test_rows_without_weight_are_as_good_as_absent(table, value, weight):
     wild = np.vstack([np.full((1, 3), value), table])
     learner, plain = fit(wild, np.r_[weight, np.ones(len(table))]), fit(table)
-    np.testing.assert_allclose(learner.bias_, plain.bias_, rtol=1e-6)
+    np.testing.assert_allclose(learner.mean_, plain.mean_, rtol=1e-6)
     np.testing.assert_allclose(learner.covariance_, plain.covariance_, rtol=1e-6, atol=1e-8)
 
 
@@ -41,14 +41,14 @@ def test_a_floor_that_float32_cannot_hold(table, floor):
     floored = np.maximum(table, floor)
     single, double = fit(floored.astype(np.float32), floor=floor), fit(floored, floor=floor)
     assert single.report_.share_floored == double.report_.share_floored > 0.2
-    np.testing.assert_allclose(single.bias_, double.bias_, atol=1e-5)
+    np.testing.assert_allclose(single.mean_, double.mean_, atol=1e-5)
 
 
 @pytest.mark.parametrize("r", [0.99999, -0.99999])
 def test_correlations_extremely_close_to_one(r):
     z = np.random.default_rng(0).standard_normal((1000, 2))
     y = np.c_[z[:, 0], r * z[:, 0] + np.sqrt(1 - r * r) * z[:, 1]] + 20.0
-    learner = fit(y, shape="normal")
+    learner = fit(y, margins="normal")
     sample = np.corrcoef(y.T)[0, 1]
     error = (1 - sample**2) / np.sqrt(1000)
     assert abs(learner.correlation_[0, 1] - sample) < 2 * error
@@ -74,20 +74,20 @@ def test_nested_binary_columns_are_not_a_line():
 
 def test_at_the_bound_a_bias_has_no_error_and_the_norm_has_one():
     x = np.maximum(np.random.default_rng(0).standard_normal((2000, 2)) - 1.5, 0.0)
-    learner = fit(x, nonnegative_bias=True)
-    np.testing.assert_array_equal(learner.bias_, 0.0)
-    np.testing.assert_array_equal(learner.bias_stderr_, 0.0)
+    learner = fit(x, nonnegative_mean=True)
+    np.testing.assert_array_equal(learner.mean_, 0.0)
+    np.testing.assert_array_equal(learner.mean_stderr_, 0.0)
     positives = np.count_nonzero(x, axis=0)
     # Given b = 0 the positives are a half-normal sample: s^2 = mean square, error s / sqrt(2 n+).
-    np.testing.assert_allclose(learner.row_norms_, np.sqrt((x**2).sum(axis=0) / positives), rtol=1e-9)
-    np.testing.assert_allclose(learner.row_norms_stderr_, learner.row_norms_ / np.sqrt(2 * positives), rtol=1e-9)
+    np.testing.assert_allclose(learner.std_, np.sqrt((x**2).sum(axis=0) / positives), rtol=1e-9)
+    np.testing.assert_allclose(learner.std_stderr_, learner.std_ / np.sqrt(2 * positives), rtol=1e-9)
 
 
 def test_at_the_bound_with_a_tolerance():
     x = np.maximum(np.random.default_rng(0).normal(-1.0, 1.0, (3000, 1)), 0.0)
-    learner = fit(x, nonnegative_bias=True, floor_tolerance=0.1)
-    assert learner.bias_[0] == 0.0
-    assert np.isfinite(learner.row_norms_stderr_).all()
+    learner = fit(x, nonnegative_mean=True, floor_tolerance=0.1)
+    assert learner.mean_[0] == 0.0
+    assert np.isfinite(learner.std_stderr_).all()
 
 
 @pytest.mark.parametrize("floor", [-1e3, -1e80, -1e130])
@@ -106,7 +106,7 @@ def test_errors_count_the_weights_of_the_rows_that_see_a_column():
         x = TRUTH.sample(1000, random_state=seed)
         x[500:, 0] = np.nan
         learner = fit(x, weights, method="one_pass")
-        z.append((learner.bias_[0] - TRUTH.bias[0]) / learner.bias_stderr_[0])
+        z.append((learner.mean_[0] - TRUTH.mean[0]) / learner.mean_stderr_[0])
         z.append((learner.correlation_[0, 1] - TRUTH.correlation[0, 1]) / learner.correlation_stderr_[0, 1])
     assert np.mean(np.square(z)) == pytest.approx(1.0, abs=0.4)  # 120 z-scores: standard error .13
 
@@ -115,7 +115,7 @@ def test_the_floor_belongs_to_the_record(table):
     learner = RectifiedGaussianLearner().partial_fit(table)
     learner.set_params(floor=-5.0)
     with pytest.raises(InvalidParameterError, match="floor was changed"):
-        _ = learner.bias_
+        _ = learner.mean_
     with pytest.raises(InvalidParameterError, match="floor was changed"):
         learner.partial_fit(table)
     other = RectifiedGaussianLearner(floor=-5.0).partial_fit(table)
@@ -141,13 +141,13 @@ def test_a_failed_fit_leaves_nothing_behind(table):
     with pytest.raises(InvalidDataError):
         learner.fit(-table[:, :2] - 1.0)
     learner.partial_fit(table[:, :2])
-    np.testing.assert_array_equal(learner.bias_, fit(table[:, :2], method="one_pass").bias_)
+    np.testing.assert_array_equal(learner.mean_, fit(table[:, :2], method="one_pass").mean_)
 
 
 def test_masked_cells_are_missing(table):
     hidden = table > 1.5
     masked = np.ma.masked_array(np.where(hidden, 99.0, table), hidden)
-    np.testing.assert_array_equal(fit(masked).bias_, fit(np.where(hidden, np.nan, table)).bias_)
+    np.testing.assert_array_equal(fit(masked).mean_, fit(np.where(hidden, np.nan, table)).mean_)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
@@ -176,7 +176,7 @@ def test_what_is_advised_for_a_lower_floor_works(table):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"nonnegative_bias": "no"}, "True or False"),
+        ({"nonnegative_mean": "no"}, "True or False"),
         ({"floor": "low"}, "floor of column 0 .*must be a number"),
         ({"method": unrelu.methods.OnePass}, "an object from unrelu.methods"),
     ],

@@ -16,7 +16,7 @@ from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.tables import open_samples
 
 NAN = np.nan
-TRUTH = unrelu.synthetic.random_model(4, bias="signed", random_state=0)
+TRUTH = unrelu.synthetic.random_model(4, mean="signed", random_state=0)
 
 
 @pytest.fixture(scope="module")
@@ -26,7 +26,7 @@ def table():
 
 @pytest.fixture(scope="module")
 def hidden():
-    return RectifiedGaussian(TRUTH.bias, TRUTH.covariance, -np.inf).sample(1500, random_state=1)
+    return RectifiedGaussian(TRUTH.mean, TRUTH.covariance, -np.inf).sample(1500, random_state=1)
 
 
 def two_pairs():
@@ -40,7 +40,7 @@ def test_sklearn(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow  # the same laws, of tables with values below 0
+@pytest.mark.slow  # the same distributions, of tables with values below 0
 @parametrize_with_checks([FloorImputer(floor=-1e6, strategy="median")])
 def test_sklearn_below_zero(estimator, check):
     check(estimator)
@@ -124,9 +124,9 @@ def test_single_precision_single_rows_and_files(table, tmp_path):
     np.testing.assert_array_equal(again.transform(table), by_file.transform(table))
 
 
-def test_shapes_ceilings_and_tolerance(table):
-    X = np.maximum(np.exp(RectifiedGaussian(TRUTH.bias, TRUTH.covariance, -np.inf).sample(800, random_state=2)), 1.0)
-    imputer = FloorImputer(floor=1.0, shape="log").fit(X)
+def test_margins_ceilings_and_tolerance(table):
+    X = np.maximum(np.exp(RectifiedGaussian(TRUTH.mean, TRUTH.covariance, -np.inf).sample(800, random_state=2)), 1.0)
+    imputer = FloorImputer(floor=1.0, margins="log").fit(X)
     filled = imputer.transform(X)
     assert ((filled > 0.0) & (filled < 1.0))[X == 1.0].all()
     upside_down = FloorImputer(floor=None, ceiling=0.0).fit(-table)
@@ -137,7 +137,7 @@ def test_shapes_ceilings_and_tolerance(table):
     np.testing.assert_array_equal(tolerant.mask(noisy), noisy <= 0.05)
 
 
-def test_robust_fits_impute_by_the_genuine_rows(table, hidden):
+def test_robust_fits_impute_by_the_inlier_rows(table, hidden):
     X = table.copy()
     X[:150] = 9.0
     floored = X == 0.0
@@ -170,10 +170,10 @@ def test_bad_input(imputer, change, match, table):
 
 
 def test_an_imputer_of_a_known_model(tmp_path, table):
-    law = TRUTH.with_parts(feature_names=("a", "b", "c", "d"))
-    imputer = FloorImputer.from_model(law)
-    np.testing.assert_allclose(imputer.transform(table), law.impute(table), rtol=1e-12)
-    np.testing.assert_allclose(imputer.score_samples(table), law.log_prob(table), rtol=1e-12)
+    distribution = TRUTH.with_parts(feature_names=("a", "b", "c", "d"))
+    imputer = FloorImputer.from_model(distribution)
+    np.testing.assert_allclose(imputer.transform(table), distribution.impute(table), rtol=1e-12)
+    np.testing.assert_allclose(imputer.score_samples(table), distribution.log_prob(table), rtol=1e-12)
     assert imputer.n_parameters_ == 4 + 10
     with pytest.raises(AttributeError, match="has learned from no rows"):
         imputer.report_  # noqa: B018
@@ -182,19 +182,19 @@ def test_an_imputer_of_a_known_model(tmp_path, table):
     np.testing.assert_array_equal(loaded.transform(table), imputer.transform(table))
     learned = imputer.fit(table)  # its floors stay
     assert learned.report_.n_rows == 1500
-    np.testing.assert_allclose(learned.bias_, FloorImputer(shape="normal").fit(table).bias_)
+    np.testing.assert_allclose(learned.mean_, FloorImputer(margins="normal").fit(table).mean_)
     with pytest.raises(InvalidParameterError, match="must be a RectifiedGaussian"):
         FloorImputer.from_model(3)
 
 
-def test_an_imputer_of_a_known_model_with_ceilings_and_shapes():
+def test_an_imputer_of_a_known_model_with_ceilings_and_margins():
     y = np.random.default_rng(1).multivariate_normal([0.2, 1.0, 0.0], 0.5 + 0.5 * np.eye(3), 600)
     X = np.column_stack([np.maximum(np.exp(y[:, 0]), 0.8), np.minimum(y[:, 1], 1.5), np.maximum(y[:, 2], 0.0)])
-    fitted = FloorImputer(floor=[0.8, None, 0.0], ceiling=[None, 1.5, None], shape=["log", "normal", "normal"]).fit(X)
+    fitted = FloorImputer(floor=[0.8, None, 0.0], ceiling=[None, 1.5, None], margins=["log", "normal", "normal"]).fit(X)
     made = FloorImputer.from_model(fitted)
     np.testing.assert_allclose(made.transform(X), fitted.transform(X), rtol=1e-10)
     np.testing.assert_allclose(made.score_samples(X), fitted.score_samples(X), rtol=1e-10)
-    assert [shape.kind for shape in made.shapes_] == ["log", "normal", "normal"]
+    assert [margins.kind for margins in made.margins_] == ["log", "normal", "normal"]
 
 
 def test_levels_must_be_probabilities(table):

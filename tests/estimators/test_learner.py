@@ -11,18 +11,11 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import unrelu
 from tests.warned import warns
 from unrelu import RectifiedGaussianLearner, metrics, synthetic
-from unrelu.errors import (
-    InvalidDataError,
-    InvalidParameterError,
-)
+from unrelu.errors import InvalidDataError, InvalidParameterError
 
 
 @parametrize_with_checks(
-    [
-        RectifiedGaussianLearner(),
-        RectifiedGaussianLearner(floor=-1e6),
-        RectifiedGaussianLearner(nonnegative_bias=True),
-    ]
+    [RectifiedGaussianLearner(), RectifiedGaussianLearner(floor=-1e6), RectifiedGaussianLearner(nonnegative_mean=True)]
 )
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 def test_scikit_learn_checks(estimator, check):
@@ -31,7 +24,7 @@ def test_scikit_learn_checks(estimator, check):
 
 @pytest.fixture
 def truth():
-    return synthetic.random_model(4, condition_number=5.0, bias="signed", random_state=3)
+    return synthetic.random_model(4, condition_number=5.0, mean="signed", random_state=3)
 
 
 @pytest.fixture
@@ -41,12 +34,12 @@ def table(truth):
 
 def one_pass(**options):
     """Learners of one pass, whose parts are those of a whole; the full likelihood keeps no record."""
-    return RectifiedGaussianLearner("one_pass", shape="normal", **options)
+    return RectifiedGaussianLearner("one_pass", margins="normal", **options)
 
 
 def same_model(first, second, rtol=1e-10):
     scale = np.abs(second.covariance_).max()
-    np.testing.assert_allclose(first.bias_, second.bias_, rtol=rtol, atol=rtol * np.sqrt(scale))
+    np.testing.assert_allclose(first.mean_, second.mean_, rtol=rtol, atol=rtol * np.sqrt(scale))
     np.testing.assert_allclose(first.covariance_, second.covariance_, rtol=rtol, atol=rtol * scale)
     np.testing.assert_allclose(first.correlation_stderr_, second.correlation_stderr_, rtol=max(rtol, 1e-8))
 
@@ -59,8 +52,8 @@ def test_learns_every_parameter_within_its_errors(truth, table):
     upper = np.triu_indices(4, 1)
     z = np.concatenate(
         [
-            (learner.bias_ - truth.bias) / learner.bias_stderr_,
-            (learner.row_norms_ - truth.row_norms) / learner.row_norms_stderr_,
+            (learner.mean_ - truth.mean) / learner.mean_stderr_,
+            (learner.std_ - truth.std) / learner.std_stderr_,
             ((learner.correlation_ - truth.correlation)[upper]) / learner.correlation_stderr_[upper],
         ]
     )
@@ -99,26 +92,26 @@ def test_rank_is_respected_and_helps_where_it_is_true():
 
 
 def test_nonnegative_bias_is_never_below_the_floor(table):
-    assert RectifiedGaussianLearner().fit(table).bias_.min() < 0
-    learner = RectifiedGaussianLearner(nonnegative_bias=True).fit(table)
-    assert learner.bias_.min() == 0.0
+    assert RectifiedGaussianLearner().fit(table).mean_.min() < 0
+    learner = RectifiedGaussianLearner(nonnegative_mean=True).fit(table)
+    assert learner.mean_.min() == 0.0
 
 
 def test_floor_shifts_everything_with_it(table):
     plain = one_pass().fit(table)
     shift = np.array([1.0, -2.0, 0.5, 10.0])
     moved = one_pass(floor=shift).fit(table + shift)
-    np.testing.assert_allclose(moved.bias_ - shift, plain.bias_, atol=1e-8)
+    np.testing.assert_allclose(moved.mean_ - shift, plain.mean_, atol=1e-8)
     np.testing.assert_allclose(moved.covariance_, plain.covariance_, atol=1e-8)
     np.testing.assert_array_equal(moved.distribution_.floor, shift)
 
 
 def test_noise_before_the_floor_only_adds_to_the_covariance(truth):
     rng = np.random.default_rng(0)
-    latent = rng.multivariate_normal(truth.bias, truth.covariance, 20_000) + 0.5 * rng.standard_normal((20_000, 4))
+    latent = rng.multivariate_normal(truth.mean, truth.covariance, 20_000) + 0.5 * rng.standard_normal((20_000, 4))
     learner = RectifiedGaussianLearner().fit(np.maximum(latent, 0.0))
     expected = np.sqrt(np.diag(truth.covariance) + 0.25)
-    assert np.all(np.abs(learner.row_norms_ - expected) < 4 * learner.row_norms_stderr_)
+    assert np.all(np.abs(learner.std_ - expected) < 4 * learner.std_stderr_)
 
 
 # --- ways to bring the rows -----------------------------------------------------------------------
@@ -150,17 +143,17 @@ def test_few_rows_first_tell_nothing_of_floors(table):
 def test_partial_fit_may_start_with_rows_that_teach_nothing(table):
     learner = one_pass().partial_fit(np.zeros((5, 4)))
     with pytest.raises(InvalidDataError, match="Never above its floor"):
-        _ = learner.bias_
+        _ = learner.mean_
     learner.partial_fit(table)
     same_model(learner, one_pass().fit(np.vstack([np.zeros((5, 4)), table])))
 
 
 def test_bad_rows_leave_partial_fit_as_it_was(table):
     learner = one_pass().partial_fit(table)
-    before = learner.bias_
+    before = learner.mean_
     with pytest.raises(InvalidDataError, match="below the floor"):
         learner.partial_fit(-table - 1)
-    np.testing.assert_array_equal(learner.bias_, before)
+    np.testing.assert_array_equal(learner.mean_, before)
     same_model(learner.partial_fit(table[:7]), one_pass().fit(np.vstack([table, table[:7]])))
 
 
@@ -193,9 +186,9 @@ def test_merge_refuses_what_does_not_fit_together(table, parts, message):
 
 def test_integer_weights_are_repeated_rows(table):
     weights = np.random.default_rng(0).integers(0, 4, len(table))
-    weighted = RectifiedGaussianLearner(shape="normal").fit(table, sample_weight=weights)
-    repeated = RectifiedGaussianLearner(shape="normal").fit(np.repeat(table, weights, axis=0))
-    np.testing.assert_allclose(weighted.bias_, repeated.bias_, rtol=1e-9)
+    weighted = RectifiedGaussianLearner(margins="normal").fit(table, sample_weight=weights)
+    repeated = RectifiedGaussianLearner(margins="normal").fit(np.repeat(table, weights, axis=0))
+    np.testing.assert_allclose(weighted.mean_, repeated.mean_, rtol=1e-9)
     np.testing.assert_allclose(weighted.covariance_, repeated.covariance_, rtol=1e-8, atol=1e-10)
 
 
@@ -212,12 +205,7 @@ def test_weights_in_partial_fit_and_merge(table):
 
 @pytest.mark.parametrize(
     "change",
-    [
-        np.asfortranarray,
-        lambda x: x[:, ::-1][:, ::-1],
-        lambda x: np.repeat(x, 2, axis=0)[::2],
-        lambda x: x.tolist(),
-    ],
+    [np.asfortranarray, lambda x: x[:, ::-1][:, ::-1], lambda x: np.repeat(x, 2, axis=0)[::2], lambda x: x.tolist()],
     ids=["fortran", "reversed view", "strided view", "lists"],
 )
 def test_layout_does_not_matter(table, change):
@@ -257,7 +245,7 @@ def test_missing_values_are_not_zeros(table):
     holes[np.random.default_rng(0).random(table.shape) < 0.3] = np.nan
     learner = one_pass().fit(holes)
     whole = one_pass().fit(table)
-    assert np.all(np.abs(learner.bias_ - whole.bias_) < 4 * learner.bias_stderr_)
+    assert np.all(np.abs(learner.mean_ - whole.mean_) < 4 * learner.mean_stderr_)
     assert learner.report_.share_missing == pytest.approx(0.3, abs=0.02)
     parts = one_pass()
     for rows in np.split(holes, [2, 900]):
@@ -276,7 +264,7 @@ def test_sample_draws_from_the_learned_model(table):
 
 def test_the_random_state_reaches_the_methods(table):
     first, again, other = (
-        RectifiedGaussianLearner("sgd", random_state=seed).fit(np.abs(table) + 0.1).bias_ for seed in (1, 1, 2)
+        RectifiedGaussianLearner("sgd", random_state=seed).fit(np.abs(table) + 0.1).mean_ for seed in (1, 1, 2)
     )
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
@@ -284,14 +272,14 @@ def test_the_random_state_reaches_the_methods(table):
 
 def test_unfitted_learners_say_so():
     with pytest.raises(NotFittedError):
-        _ = RectifiedGaussianLearner().bias_
+        _ = RectifiedGaussianLearner().mean_
 
 
 def test_refit_forgets_and_clone_starts_afresh(table):
     learner = one_pass().partial_fit(table)
     same_model(learner.fit(table[:500]), one_pass().fit(table[:500]))
     with pytest.raises(NotFittedError):
-        _ = clone(learner).bias_
+        _ = clone(learner).mean_
 
 
 @pytest.mark.parametrize(
@@ -342,19 +330,7 @@ def with_column(table, values):
         ),
         (lambda x: with_column(x, np.where(np.arange(len(x)) == 0, 1.0, np.nan)), "Only 1 sample"),
     ],
-    ids=[
-        "empty",
-        "one row",
-        "all NaN",
-        "inf",
-        "-inf",
-        "negative",
-        "never",
-        "1e300",
-        "1e-300",
-        "text",
-        "seen once",
-    ],
+    ids=["empty", "one row", "all NaN", "inf", "-inf", "negative", "never", "1e300", "1e-300", "text", "seen once"],
 )
 def test_tables_that_cannot_be_learned(table, change, message):
     with pytest.raises(ValueError, match=message):
@@ -374,7 +350,7 @@ def test_tables_that_cannot_be_learned(table, change, message):
 def test_doubtful_tables_are_learned_with_a_named_warning(table, change, kind):
     with warns(kind):
         learner = RectifiedGaussianLearner().fit(change(table))
-    assert np.isfinite(learner.bias_).all()
+    assert np.isfinite(learner.mean_).all()
     assert np.linalg.eigvalsh(learner.correlation_)[0] > -1e-8
 
 
@@ -406,7 +382,7 @@ def test_tiny_values_beside_ordinary_ones(table):
     changed = table.copy()
     changed[0, 0] = 1e-300
     learner = RectifiedGaussianLearner().fit(changed)
-    assert learner.bias_[0] == pytest.approx(RectifiedGaussianLearner().fit(table).bias_[0], abs=0.01)
+    assert learner.mean_[0] == pytest.approx(RectifiedGaussianLearner().fit(table).mean_[0], abs=0.01)
 
 
 def test_zero_weights_everywhere(table):
@@ -426,11 +402,11 @@ def test_noise_after_the_floor_is_handled_by_the_tolerance(truth):
         RectifiedGaussianLearner().fit(noisy)
     learner = RectifiedGaussianLearner(floor_tolerance=0.02).fit(noisy)
     np.testing.assert_array_equal(learner.distribution_.floor, 0.0)
-    z = (learner.bias_ - truth.bias) / learner.bias_stderr_
+    z = (learner.mean_ - truth.mean) / learner.mean_stderr_
     assert np.all(np.abs(z) < 4)
-    # Taking the jitter for signal instead spoils the bias by far more than its error.
+    # Taking the jitter for signal instead spoils the mean by far more than its error.
     naive = RectifiedGaussianLearner().fit(np.maximum(noisy, 0.0))
-    assert np.abs((naive.bias_ - truth.bias) / naive.bias_stderr_).max() > 6
+    assert np.abs((naive.mean_ - truth.mean) / naive.mean_stderr_).max() > 6
 
 
 def test_tolerance_of_zero_changes_nothing_and_a_negative_one_is_refused(table):
@@ -441,9 +417,9 @@ def test_tolerance_of_zero_changes_nothing_and_a_negative_one_is_refused(table):
 
 
 def test_tolerance_in_streams_and_bounds(table):
-    whole = RectifiedGaussianLearner(floor_tolerance=0.1, nonnegative_bias=True).fit(table)
-    parts = RectifiedGaussianLearner(floor_tolerance=0.1, nonnegative_bias=True)
+    whole = RectifiedGaussianLearner(floor_tolerance=0.1, nonnegative_mean=True).fit(table)
+    parts = RectifiedGaussianLearner(floor_tolerance=0.1, nonnegative_mean=True)
     for rows in np.split(table, 3):
         parts.partial_fit(rows)
     same_model(parts, whole)
-    assert whole.bias_.min() >= -1e-9
+    assert whole.mean_.min() >= -1e-9

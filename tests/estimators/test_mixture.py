@@ -34,7 +34,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow  # the same laws; two groups take twenty times as long
+@pytest.mark.slow  # the same distributions; two groups take twenty times as long
 @parametrize_with_checks([RectifiedGaussianMixture(n_init=1)])
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 def test_scikit_learn_checks_of_two_groups(estimator, check):
@@ -70,12 +70,12 @@ def same(one, other, tolerance):
 
 
 def numbers(model):
-    return np.concatenate([model.bias, model.row_norms, model.correlation[np.triu_indices(model.n_features, 1)]])
+    return np.concatenate([model.mean, model.std, model.correlation[np.triu_indices(model.n_features, 1)]])
 
 
 def standard_errors(learner):
     upper = np.triu_indices(learner.n_features_in_, 1)
-    return np.concatenate([learner.bias_stderr_, learner.row_norms_stderr_, learner.correlation_stderr_[upper]])
+    return np.concatenate([learner.mean_stderr_, learner.std_stderr_, learner.correlation_stderr_[upper]])
 
 
 # --- accuracy -------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def overlapping_groups(seed):
 
 def latent_errors(means, covariances, models):
     """Root mean squared error of the means and of the covariances, groups matched by their means."""
-    true = np.stack([model.bias for model in models])
+    true = np.stack([model.mean for model in models])
     _, order = linear_sum_assignment(np.sum((means[:, None] - true) ** 2, axis=2))
     gap = covariances - np.stack([models[k].covariance for k in order])
     return np.sqrt(np.mean((means - true[order]) ** 2)), np.sqrt(np.mean(gap**2))
@@ -174,7 +174,7 @@ def test_attributes_agree_with_each_other(table, fitted):
     assert fitted.weights_[0] > fitted.weights_[1]
     assert fitted.n_features_in_ == 3
     for k, model in enumerate(fitted.distributions_):
-        np.testing.assert_array_equal(fitted.means_[k], model.bias)
+        np.testing.assert_array_equal(fitted.means_[k], model.mean)
         np.testing.assert_array_equal(fitted.covariances_[k], model.covariance)
 
 
@@ -186,8 +186,8 @@ def test_sample_has_the_moments_of_the_model(fitted):
     assert np.all(np.abs(np.bincount(labels) / n - share) < 4 * np.sqrt(share * (1 - share) / n))
     for k, model in enumerate(fitted.distributions_):
         rows = x[labels == k]
-        g = model.bias / model.row_norms
-        mean = model.bias * norm.cdf(g) + model.row_norms * norm.pdf(g)  # of max(y, 0)
+        g = model.mean / model.std
+        mean = model.mean * norm.cdf(g) + model.std * norm.pdf(g)  # of max(y, 0)
         assert np.all(np.abs(rows.mean(axis=0) - mean) < 4 * rows.std(axis=0) / np.sqrt(len(rows)))
         floored = norm.cdf(-g)
         error = np.sqrt(floored * (1.0 - floored) / len(rows))
@@ -223,9 +223,9 @@ def test_missing_cells_are_not_zeros():
     x[np.random.default_rng(0).random(x.shape) < 0.2] = np.nan
     mixture = fit(x)
     for k, model in enumerate(TWO[0]):
-        error = RectifiedGaussianLearner().fit(x[labels == k]).bias_stderr_
+        error = RectifiedGaussianLearner().fit(x[labels == k]).mean_stderr_
         # Rows that miss the column that tells the groups apart say less: twice the error where labels are known.
-        assert np.all(np.abs(mixture.means_[k] - model.bias) < 4 * 2 * error)
+        assert np.all(np.abs(mixture.means_[k] - model.mean) < 4 * 2 * error)
 
 
 def test_weights_are_repeated_rows(table, fitted):
@@ -249,7 +249,7 @@ def test_float32_and_integers(table):
 
 def test_floors_and_units_carry_through(table, fitted):
     shift, units = np.array([1.0, -2.0, 10.0]), np.array([1e-3, 1.0, 40.0])
-    moved = fit(table * units + shift, floor=shift, shape="normal")
+    moved = fit(table * units + shift, floor=shift, margins="normal")
     np.testing.assert_allclose((moved.means_ - shift) / units, fitted.means_, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(moved.covariances_ / np.outer(units, units), fitted.covariances_, rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(moved.distributions_[0].floor, shift)
@@ -263,7 +263,7 @@ def test_tolerance_takes_jitter_at_the_floor_for_the_floor(table, fitted):
     with pytest.raises(InvalidDataError, match="below the floor"):
         fit(noisy)
     tolerant = fit(noisy, floor_tolerance=0.05)
-    # Values up to .05 count as floored: little is lost, and no bias is added (errors are about 1/sqrt(300)).
+    # Values up to .05 count as floored: little is lost, and no mean is added (errors are about 1/sqrt(300)).
     np.testing.assert_allclose(tolerant.means_, fitted.means_, atol=4 / np.sqrt(300))
     assert tolerant.score(noisy) == pytest.approx(tolerant.lower_bound_)
 
@@ -305,16 +305,11 @@ def test_the_report_counts(table):
     assert report.share_floored == pytest.approx(1.0 - (kept > 0.0).sum() / seen.sum())
 
 
-def test_a_watch_hears_of_every_stage_and_may_end_the_work(table):
+def test_a_progress_hears_of_every_stage_and_may_end_the_work(table):
     steps = []
-    mixture = RectifiedGaussianMixture(2).watched_by(steps.append).fit(table)
+    mixture = RectifiedGaussianMixture(2).with_progress(steps.append).fit(table)
     stages = list(dict.fromkeys(step.stage for step in steps))
-    assert stages == [
-        "Looking at the columns' shapes",
-        "Reading rows",
-        "Comparing starts",
-        "Reading all rows",
-    ]
+    assert stages == ["Looking at the columns' margins", "Reading rows", "Comparing starts", "Reading all rows"]
     for stage in stages:
 
         def interrupted(step, stage=stage):
@@ -322,7 +317,7 @@ def test_a_watch_hears_of_every_stage_and_may_end_the_work(table):
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            mixture.watched_by(interrupted).fit(table)
+            mixture.with_progress(interrupted).fit(table)
         with pytest.raises(NotFittedError):
             _ = mixture.report_
 

@@ -1,4 +1,4 @@
-"""The outlier detector: scikit-learn's laws, thresholds that mean what they say, and cells named rightly."""
+"""The outlier detector: scikit-learn's distributions, thresholds that mean what they say, and cells named rightly."""
 
 import pickle
 
@@ -33,7 +33,7 @@ def test_scikit_learn_checks(estimator, check):
     check(estimator)
 
 
-@pytest.mark.slow  # the same laws; the robust fit takes ten times as long
+@pytest.mark.slow  # the same distributions; the robust fit takes ten times as long
 @parametrize_with_checks([FloorOutlierDetector()], expected_failed_checks=lambda estimator: REFUSED)
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 def test_scikit_learn_checks_of_the_robust_fit(estimator, check):
@@ -49,11 +49,11 @@ def test_scikit_learn_checks_of_outliers(check):
 
 @pytest.fixture(scope="module")
 def truth():
-    """Correlations of .3, so that every partial correlation is .3/1.6: what is strange in one cell stays there."""
+    """Correlations of .3, so that every partial correlation is .3/1.6: what is outlying in one cell stays there."""
     scale = np.array([1.0, 2.0, 0.5, 1.5])
     correlation = 0.3 + 0.7 * np.eye(4)
-    bias = np.array([0.5, -0.3, 1.0, 0.6])
-    return RectifiedGaussian(bias, scale[:, None] * correlation * scale)
+    mean = np.array([0.5, -0.3, 1.0, 0.6])
+    return RectifiedGaussian(mean, scale[:, None] * correlation * scale)
 
 
 @pytest.fixture(scope="module")
@@ -127,13 +127,13 @@ def test_a_lower_false_alarm_rate_is_a_lower_threshold(detector):
 
 def test_planted_outliers_are_found_and_their_column_is_named(truth, table):
     dirty, planted = table.copy(), np.arange(300)
-    dirty[planted, 3] += 6.0 * truth.row_norms[3]
+    dirty[planted, 3] += 6.0 * truth.std[3]
     detector = FloorOutlierDetector().fit(dirty)
     # A shift of 6 standard deviations, 6.6 given the other cells, is missed where the row's own deviation is below
     # -2.9, as chi-square (4) leaves 1 % beyond 13.3 = 3.65^2: at most .2 % of 300 rows, 4 with 4 standard errors.
     assert np.sum(detector.predict(dirty[planted]) == 1) <= 4
-    cells = detector._scores.scores.strangeness(dirty[planted])
-    # Another cell is stranger where deviations outweigh 6.6 (1 - .19) = 5.3, which have errors of about 1.4 each.
+    cells = detector._scores.scores.outlier_score(dirty[planted])
+    # Another cell is more outlying where deviations outweigh 6.6 (1 - .19) = 5.3, which have errors of about 1.4 each.
     assert np.mean(np.argmax(np.abs(cells), axis=1) == 3) > 0.98
     assert detector.cell_residuals(dirty[planted])[:, 3].min() > 0.0
     assert detector.row_weights_[planted].mean() < 0.05
@@ -172,7 +172,7 @@ def conditioned(model, x, cell, given):
     """Mean and standard deviation of y[cell] given the cells ``given``, by the textbook formula."""
     s = model.covariance
     k = np.linalg.solve(s[np.ix_(given, given)], s[given, cell])
-    return model.bias[cell] + k @ (x[given] - model.bias[given]), np.sqrt(s[cell, cell] - k @ s[given, cell])
+    return model.mean[cell] + k @ (x[given] - model.mean[given]), np.sqrt(s[cell, cell] - k @ s[given, cell])
 
 
 def test_residuals_of_rows_above_the_floor_are_conditional_normals(detector, table):
@@ -221,11 +221,11 @@ def test_scores_of_rows_above_the_floor_are_log_densities(table):
     model = detector.distribution_
     rows = table[(table > 0.0).all(axis=1)][:20]
     log_unit = 0.5 * np.log(2.0 * np.pi * np.e / np.diagonal(np.linalg.inv(model.covariance)))
-    whole = multivariate_normal(model.bias, model.covariance).logpdf(rows) + log_unit.sum()
+    whole = multivariate_normal(model.mean, model.covariance).logpdf(rows) + log_unit.sum()
     np.testing.assert_allclose(detector.score_samples(rows), whole, atol=1e-6)
     rows[:, 2] = np.nan
     part = model.marginal([0, 1, 3])
-    left = multivariate_normal(part.bias, part.covariance).logpdf(rows[:, [0, 1, 3]]) + log_unit[[0, 1, 3]].sum()
+    left = multivariate_normal(part.mean, part.covariance).logpdf(rows[:, [0, 1, 3]]) + log_unit[[0, 1, 3]].sum()
     np.testing.assert_allclose(detector.score_samples(rows), left, atol=1e-6)
 
 
@@ -233,7 +233,7 @@ def test_expected_zeros_count_nothing_and_cells_off_a_constant_count_infinitely(
     model = RectifiedGaussian([-2.0, 3.0, 5.0], np.diag([1.0, 1.0, 0.0]))
     scorer = OutlierScores.of_model(model)
     X = np.array([[0.0, 0.0, 5.0], [0.0, 3.5, 6.0], [np.nan, 3.5, 4.0]])
-    cells = scorer.scores.strangeness(X)
+    cells = scorer.scores.outlier_score(X)
     np.testing.assert_allclose(cells, [[0.0, -3.0, np.nan], [0.0, 0.5, np.inf], [np.nan, 0.5, -np.inf]], atol=1e-6)
     found = strange_cells(scorer, np.arange(3), frozenset({1}), (), Block(X))
     assert [[column for column, _ in found.drivers[row]] for row in range(3)] == [[1], [2], [2]]
@@ -418,12 +418,12 @@ def test_floors_and_tolerance_of_a_given_model(table):
         given.score_samples(low - 0.2)
 
 
-def test_a_watch_hears_of_every_stage_and_may_end_the_work(table):
+def test_a_progress_hears_of_every_stage_and_may_end_the_work(table):
     table, steps = table[:800], []
-    detector = FloorOutlierDetector().watched_by(steps.append).fit(table)
+    detector = FloorOutlierDetector().with_progress(steps.append).fit(table)
     stages = list(dict.fromkeys(step.stage for step in steps))
     assert stages == [
-        "Looking at the columns' shapes",
+        "Looking at the columns' margins",
         "Reading rows",
         "Choosing groups of rows",
         "Reweighting rows",
@@ -433,7 +433,7 @@ def test_a_watch_hears_of_every_stage_and_may_end_the_work(table):
     detector.judge(table)
     assert [step.stage for step in steps if step.done == len(table)] == [
         "Scoring rows",
-        "Looking at the cells of the strangest rows",
+        "Looking at the cells of the most outlying rows",
     ]
     for stage in stages:
 
@@ -442,7 +442,7 @@ def test_a_watch_hears_of_every_stage_and_may_end_the_work(table):
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            detector.watched_by(interrupted).fit(table)
+            detector.with_progress(interrupted).fit(table)
         with pytest.raises(NotFittedError):
             detector.predict(table)
 
@@ -509,7 +509,7 @@ def test_bad_cells_by_what_was_learned_and_by_a_model_alone(tmp_path):
     truth = synthetic.random_model(4, condition_number=10.0, random_state=0)
     x = truth.sample(1500, random_state=1)
     bad = np.random.default_rng(2).random(x.shape) < 0.03
-    x = np.where(bad, x + 7.0 * truth.row_norms, x)
+    x = np.where(bad, x + 7.0 * truth.std, x)
     detector = FloorOutlierDetector("robust_cells").fit(x)
     told = detector.cell_probabilities(x)
     np.testing.assert_allclose(1.0 - told, detector.cell_weights_, atol=1e-6)

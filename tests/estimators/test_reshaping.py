@@ -1,4 +1,4 @@
-"""Shapes that robust methods learn of the rows and cells that they keep."""
+"""Margins that robust methods learn of the rows and cells that they keep."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from scipy.special import gammaincinv, ndtr
 from tests.warned import warns
 from unrelu import FloorOutlierDetector, RectifiedGaussianLearner
 from unrelu.estimators.fits import keeping
-from unrelu.shapes import Free, Log, Normal, Power
+from unrelu.margins import BoxCox, Log, Monotone, Normal
 from unrelu.tables.prepared import Columns
 
 PAIRS = np.triu_indices(4, 1)
@@ -25,11 +25,11 @@ def latent(n, seed=0):
     return rng, np.sqrt(0.5) * (rng.standard_normal((n, 4)) + rng.standard_normal((n, 1)))
 
 
-def positive(laws, n, share, alternate=False):
-    """(rows, number of outliers): columns of these laws, and a share of the rows six standard deviations off, in every
-    column or in every other."""
+def positive(distributions, n, share, alternate=False):
+    """(rows, number of outliers): columns of these distributions, and a share of the rows six standard deviations
+    off, in every column or in every other."""
     rng, z = latent(n)
-    x = np.column_stack([LAWS[law](column) for law, column in zip(laws, z.T, strict=True)])
+    x = np.column_stack([LAWS[distribution](column) for distribution, column in zip(distributions, z.T, strict=True)])
     k = int(share * n)
     far = x.mean(axis=0) + x.std(axis=0) * (6.0 + (0.5 if alternate else 1.0) * rng.standard_normal((k, 4)))
     x[:k] = np.where(np.arange(4) % 2 == 1, far, x[:k]) if alternate else far
@@ -38,7 +38,7 @@ def positive(laws, n, share, alternate=False):
 
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 @pytest.mark.parametrize(
-    ("estimator", "laws", "n", "share", "alternate"),
+    ("estimator", "distributions", "n", "share", "alternate"),
     [
         (RectifiedGaussianLearner, tuple(LAWS), 600, 0.25, False),
         (RectifiedGaussianLearner, ("gamma",) * 4, 400, 0.1, True),
@@ -49,8 +49,8 @@ def positive(laws, n, share, alternate=False):
         pytest.param(RectifiedGaussianLearner, tuple(LAWS), 3000, 0.1, False, marks=pytest.mark.slow),
     ],
 )
-def test_bent_exponents_do_not_make_outliers_of_tails(estimator, laws, n, share, alternate):
-    x, k = positive(laws, n, share, alternate)
+def test_bent_exponents_do_not_make_outliers_of_tails(estimator, distributions, n, share, alternate):
+    x, k = positive(distributions, n, share, alternate)
     found = estimator("robust").fit(x)
     left_out = found.row_weights_ < 0.5
     assert left_out[:k].mean() > 0.95
@@ -59,34 +59,34 @@ def test_bent_exponents_do_not_make_outliers_of_tails(estimator, laws, n, share,
     assert np.abs(found.distribution_.correlation[PAIRS] - 0.5).max() < 4.0 * error
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_clean_positive_columns_keep_their_rows(law):
-    x, _ = positive((law,) * 4, 800, 0.0)
+@pytest.mark.parametrize("distribution", LAWS)
+def test_clean_positive_columns_keep_their_rows(distribution):
+    x, _ = positive((distribution,) * 4, 800, 0.0)
     found = RectifiedGaussianLearner("robust", floor=None).fit(x)
     assert np.mean(found.row_weights_ < 0.5) < 0.01
     assert np.abs(found.correlation_[PAIRS] - 0.5).max() < 4.0 * 0.75 / np.sqrt(800)
 
 
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
-@pytest.mark.parametrize("law", ["rectified", "log, narrow"])
-def test_a_column_that_is_half_bad_is_named_and_keeps_its_shape(law):
+@pytest.mark.parametrize("distribution", ["rectified", "log, narrow"])
+def test_a_column_that_is_half_bad_is_named_and_keeps_its_shape(distribution):
     _, z = latent(1000)
-    x = np.maximum(z + 1.0, 0.0) if law == "rectified" else LAWS[law](z)
+    x = np.maximum(z + 1.0, 0.0) if distribution == "rectified" else LAWS[distribution](z)
     x[:450, 1] += 8.0 * x[:, 1].std()
     learner = RectifiedGaussianLearner("robust_cells")
     with warns("many-bad-cells", match="In column 1"):
         learner.fit(x)
-    assert all(shape.kind != "free" for shape in learner.shapes_ or ())
+    assert all(margins.kind != "monotone" for margins in learner.margins_ or ())
     assert np.abs(learner.correlation_[0, 2:] - 0.5).max() < 4.0 * 0.75 / np.sqrt(1000) / 0.8  # with some at the floor
 
 
-def test_columns_keep_shapes_and_floors_of_before():
-    free = Free(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
+def test_columns_keep_margins_and_floors_of_before():
+    free = Monotone(np.array([0.0, 1.0]), np.array([0.0, 1.0]))
     ceiling = np.array([np.inf, np.inf, 9.0])
     before = Columns(np.array([1.0, 0.0, -np.inf]), ceiling)
-    found = Columns(np.array([1.0, -np.inf, -np.inf]), ceiling, shapes=(free, Power(0.5), Log()))
+    found = Columns(np.array([1.0, -np.inf, -np.inf]), ceiling, margins=(free, BoxCox(0.5), Log()))
     kept = keeping(found, before, (0, 1))
-    assert kept.shapes == (Normal(), Normal(), Log())
+    assert kept.margins == (Normal(), Normal(), Log())
     np.testing.assert_array_equal(kept.floor, before.floor)
     assert keeping(found, before, ()) is found
-    assert keeping(found, before, (0, 1, 2)).shapes is None
+    assert keeping(found, before, (0, 1, 2)).margins is None

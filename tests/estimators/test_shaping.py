@@ -1,4 +1,4 @@
-"""shape= of all estimators: the latent model, densities in the user's units, parts, weights, limits, files."""
+"""margins= of all estimators: the latent model, densities in the user's units, parts, weights, limits, files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import unrelu
 from tests.warned import warns
 from unrelu import FloorOutlierDetector, RectifiedGaussianLearner, RectifiedGaussianMixture, ReLUMatrixRecovery
 from unrelu.errors import InvalidDataError, InvalidParameterError, UnreluWarning
-from unrelu.shapes import Free, Log, Normal, Power
+from unrelu.margins import BoxCox, Log, Monotone, Normal
 from unrelu.tables import open_samples
 
 pytestmark = pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
@@ -36,17 +36,17 @@ def same_numbers():
     rng.bit_generator.state = np.random.default_rng(1).bit_generator.state
 
 
-def learner(shape="log", **more):
-    return RectifiedGaussianLearner(**{"method": "one_pass", "floor": FLOOR, "shape": shape, **more})
+def learner(margins="log", **more):
+    return RectifiedGaussianLearner(**{"method": "one_pass", "floor": FLOOR, "margins": margins, **more})
 
 
 def normal(**more):
     """One pass over columns as they are."""
-    return RectifiedGaussianLearner(**{"method": "one_pass", "shape": "normal", **more})
+    return RectifiedGaussianLearner(**{"method": "one_pass", "margins": "normal", **more})
 
 
 def assert_same_model(one, other, rtol=1e-10):
-    for name in ("bias_", "covariance_", "correlation_stderr_", "bias_stderr_"):
+    for name in ("mean_", "covariance_", "correlation_stderr_", "mean_stderr_"):
         assert_allclose(getattr(one, name), getattr(other, name), rtol=rtol, atol=rtol)
     assert_array_equal(one.floor_, other.floor_)
 
@@ -57,12 +57,12 @@ def assert_same_model(one, other, rtol=1e-10):
 def test_log_is_the_normal_fit_of_logarithms():
     plain = normal(floor=np.log(FLOOR)).fit(np.log(X))
     found = learner().fit(X)
-    assert_allclose(found.bias_, plain.bias_, rtol=1e-10)
+    assert_allclose(found.mean_, plain.mean_, rtol=1e-10)
     assert_allclose(found.covariance_, plain.covariance_, rtol=1e-10)
     assert_allclose(found.correlation_stderr_, plain.correlation_stderr_, rtol=1e-8)
     jacobian = np.where(X > FLOOR, -np.log(X), 0.0).sum(axis=1)
     assert_allclose(found.score_samples(X), plain.score_samples(np.log(X)) + jacobian, rtol=1e-9)
-    assert_allclose(found.confidence_intervals()["bias"], plain.confidence_intervals()["bias"], rtol=1e-8)
+    assert_allclose(found.confidence_intervals()["mean"], plain.confidence_intervals()["mean"], rtol=1e-8)
 
 
 def test_log_with_a_ceiling_and_missing_cells():
@@ -70,7 +70,7 @@ def test_log_with_a_ceiling_and_missing_cells():
     top[rng.random(X.shape) < 0.1] = np.nan
     plain = normal(floor=None, ceiling=np.log(1.8)).fit(np.log(top))
     found = learner(floor=None, ceiling=1.8).fit(top)
-    assert_allclose(found.bias_, plain.bias_, rtol=1e-9)
+    assert_allclose(found.mean_, plain.mean_, rtol=1e-9)
     assert_allclose(found.covariance_, plain.covariance_, rtol=1e-9)
     jacobian = np.where(top < 1.8, -np.log(top), 0.0).sum(axis=1)
     assert_allclose(found.score_samples(top), plain.score_samples(np.log(top)) + jacobian, rtol=1e-9)
@@ -79,44 +79,44 @@ def test_log_with_a_ceiling_and_missing_cells():
     assert_array_equal(found.distribution_.sample(500, 0).max(axis=0), [1.8] * 3)
 
 
-@pytest.mark.parametrize("shape", ["log", "power", "free"])
+@pytest.mark.parametrize("margins", ["log", "boxcox", "monotone"])
 @pytest.mark.parametrize("limit", ["floor", "ceiling", "none"])
-def test_the_density_integrates_to_one(shape, limit):
+def test_the_density_integrates_to_one(margins, limit):
     values = np.exp(0.8 * Y[:, :1])
     values = {"floor": np.maximum(values, 0.5), "ceiling": np.minimum(values, 1.5), "none": values}[limit]
     limits = {"floor": {"floor": 0.5}, "ceiling": {"floor": None, "ceiling": 1.5}, "none": {"floor": None}}[limit]
-    found = RectifiedGaussianLearner("one_pass", shape=shape, **limits).fit(values)
+    found = RectifiedGaussianLearner("one_pass", margins=margins, **limits).fit(values)
     low, high = {"floor": (0.5, 60.0), "ceiling": (1e-3, 1.5), "none": (1e-3, 60.0)}[limit]
     x = np.geomspace(low * (1 + 1e-12), high * (1 - 1e-12), 4001)
-    if shape == "free":  # constant beyond what was seen
+    if margins == "monotone":  # constant beyond what was seen
         x = x[(x >= values.min()) & (x <= values.max())]
     total = np.trapezoid(np.exp(found.score_samples(x[:, None])), x)
     if limit != "none":
         total += np.exp(found.score_samples([[low if limit == "floor" else high]])[0])
-    assert abs(total - 1.0) < (0.03 if shape == "free" else 2e-3)
+    assert abs(total - 1.0) < (0.03 if margins == "monotone" else 2e-3)
 
 
-def test_ways_to_ask_for_shapes():
-    wanted = learner(["log", "normal", "power"]).fit(TABLE)
-    assert [shape.kind for shape in wanted.shapes_] == ["log", "normal", "power"]
-    by_name = {"As": "log", "Pb": "normal", "Zn": "power"}
-    for given in (by_name, pd.Series(by_name), {"Pb": "normal", "As": "log", "*": "power"}, wanted.shapes_):
+def test_ways_to_ask_for_margins():
+    wanted = learner(["log", "normal", "boxcox"]).fit(TABLE)
+    assert [margins.kind for margins in wanted.margins_] == ["log", "normal", "boxcox"]
+    by_name = {"As": "log", "Pb": "normal", "Zn": "boxcox"}
+    for given in (by_name, pd.Series(by_name), {"Pb": "normal", "As": "log", "*": "boxcox"}, wanted.margins_):
         found = learner(given).fit(TABLE)
-        assert found.shapes_ == wanted.shapes_
+        assert found.margins_ == wanted.margins_
         assert_same_model(found, wanted)
-    assert learner(Log()).fit(TABLE).shapes_ == (Log(),) * 3
-    assert learner("normal").fit(TABLE).shapes_ is None
-    assert learner({"*": "normal"}).fit(TABLE).shapes_ is None
-    assert learner({"*": "normal"}).fit(TABLE).distribution_.shapes is None
+    assert learner(Log()).fit(TABLE).margins_ == (Log(),) * 3
+    assert learner("normal").fit(TABLE).margins_ is None
+    assert learner({"*": "normal"}).fit(TABLE).margins_ is None
+    assert learner({"*": "normal"}).fit(TABLE).distribution_.margins is None
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("logg", "unknown shape 'logg'.*'log'"),
-        ({"Pd": "log"}, "shape: no column 'Pd'.*Pb"),
-        (["log", "log"], "3 columns, shape has shape"),
-        ({"As": 0.5}, "must be one of normal, log, power, free, auto"),
+        ("logg", "unknown margin 'logg'.*'log'"),
+        ({"Pd": "log"}, "margins: no column 'Pd'.*Pb"),
+        (["log", "log"], "3 columns, margins has shape"),
+        ({"As": 0.5}, "must be one of normal, log, boxcox, monotone, auto"),
     ],
 )
 def test_requests_that_make_no_sense(given, message):
@@ -124,43 +124,43 @@ def test_requests_that_make_no_sense(given, message):
         learner(given).fit(TABLE)
 
 
-@pytest.mark.parametrize("shape", ["power", "free", "auto"])
-def test_orders_blocks_types_and_weights_do_not_matter(shape, tmp_path):
-    whole = learner(shape).fit(X)
-    assert_same_model(learner(shape).fit(X[::-1]), whole)
-    assert_same_model(learner(shape).fit(np.asfortranarray(X)), whole)
+@pytest.mark.parametrize("margins", ["boxcox", "monotone", "auto"])
+def test_orders_blocks_types_and_weights_do_not_matter(margins, tmp_path):
+    whole = learner(margins).fit(X)
+    assert_same_model(learner(margins).fit(X[::-1]), whole)
+    assert_same_model(learner(margins).fit(np.asfortranarray(X)), whole)
     np.save(tmp_path / "x.npy", X)
-    assert_same_model(learner(shape).fit(open_samples([str(tmp_path / "x.npy")])), whole)
+    assert_same_model(learner(margins).fit(open_samples([str(tmp_path / "x.npy")])), whole)
     weights = rng.integers(0, 3, len(X)).astype(float)
     wild = X.copy()
     wild[weights == 0.0] = [-np.inf, 1e300, np.nan]
-    weighted = learner(shape).fit(wild, sample_weight=weights)
-    repeated = learner(shape).fit(np.repeat(X, weights.astype(int), axis=0))
+    weighted = learner(margins).fit(wild, sample_weight=weights)
+    repeated = learner(margins).fit(np.repeat(X, weights.astype(int), axis=0))
     assert_allclose(weighted.correlation_, repeated.correlation_, rtol=2e-3, atol=2e-3)
-    if shape == "power":
-        assert_allclose(weighted.bias_, repeated.bias_, rtol=1e-7)
+    if margins == "boxcox":
+        assert_allclose(weighted.mean_, repeated.mean_, rtol=1e-7)
         assert_allclose(weighted.covariance_, repeated.covariance_, rtol=1e-7)
 
 
 def test_a_table_of_smaller_floats():
     small = X.astype(np.float32)
-    for shape in ("log", "power", "free"):
-        found, wide = learner(shape).fit(small), learner(shape).fit(X)
+    for margins in ("log", "boxcox", "monotone"):
+        found, wide = learner(margins).fit(small), learner(margins).fit(X)
         assert_allclose(found.correlation_, wide.correlation_, atol=1e-4)
         assert_allclose(found.score_samples(small), wide.score_samples(X), atol=2e-2)
         share = (X == FLOOR).mean(axis=0)
         assert_allclose([row["share_floored"] for row in found.distribution_.column_summary()], share, atol=0.05)
 
 
-def test_sparse_tables_take_shapes():
+def test_sparse_tables_take_margins():
     x = np.maximum(np.expm1(Y), 0.0)
-    shapes = "power"
-    dense = RectifiedGaussianLearner("one_pass", shape=shapes).fit(x)
-    assert_same_model(RectifiedGaussianLearner("one_pass", shape=shapes).fit(scipy.sparse.csr_array(x)), dense)
+    margins = "boxcox"
+    dense = RectifiedGaussianLearner("one_pass", margins=margins).fit(x)
+    assert_same_model(RectifiedGaussianLearner("one_pass", margins=margins).fit(scipy.sparse.csr_array(x)), dense)
 
 
 def test_the_report_speaks_in_the_users_units():
-    found = learner("free").fit(TABLE)
+    found = learner("monotone").fit(TABLE)
     assert found.report_.floor == tuple(FLOOR)
     assert_array_equal(found.floor_, FLOOR)
     assert found.report_.n_rows == 600
@@ -171,14 +171,14 @@ def test_free_gives_the_correlations_of_any_margin():
     y = rng.standard_normal((n, 3)) @ MIXED.T
     bent = np.column_stack([np.exp(y[:, 0]), scipy.stats.norm.cdf(y[:, 1]), np.sinh(y[:, 2])])
     floor = np.quantile(bent, 0.3, axis=0)
-    found = RectifiedGaussianLearner(floor=floor, shape="free").fit(np.maximum(bent, floor))
+    found = RectifiedGaussianLearner(floor=floor, margins="monotone").fit(np.maximum(bent, floor))
     z = (found.correlation_ - MIXED @ MIXED.T / np.sqrt(np.outer(*[(MIXED**2).sum(axis=1)] * 2))) / np.where(
         found.correlation_stderr_ > 0.0, found.correlation_stderr_, 1.0
     )
     assert np.abs(z).max() < 3.5
     norm = np.sqrt((MIXED[0] ** 2).sum())  # a positive column has latent values in the units of its logarithm
-    assert abs(found.bias_[0]) < 4.0 * found.bias_stderr_[0]
-    assert abs(found.row_norms_[0] - norm) < 4.0 * found.row_norms_stderr_[0]
+    assert abs(found.mean_[0]) < 4.0 * found.mean_stderr_[0]
+    assert abs(found.std_[0] - norm) < 4.0 * found.std_stderr_[0]
 
 
 @pytest.mark.parametrize(
@@ -189,13 +189,13 @@ def test_free_gives_the_correlations_of_any_margin():
         (-np.inf, {}, r"infinite or beyond"),
     ],
 )
-@pytest.mark.parametrize("shape", ["log", "free"])
-def test_cells_that_cannot_be_are_named_in_the_users_numbers(x, what, message, shape):
+@pytest.mark.parametrize("margins", ["log", "monotone"])
+def test_cells_that_cannot_be_are_named_in_the_users_numbers(x, what, message, margins):
     wrong = TABLE.copy()
     wrong.iloc[7, 0] = x
     with pytest.raises(InvalidDataError, match=message):
-        learner(shape, **what).fit(wrong)
-    found = learner(shape).fit(TABLE)
+        learner(margins, **what).fit(wrong)
+    found = learner(margins).fit(TABLE)
     with pytest.raises(InvalidDataError, match=message):
         found.score_samples(wrong)
     with pytest.raises(InvalidDataError, match=message):
@@ -203,33 +203,33 @@ def test_cells_that_cannot_be_are_named_in_the_users_numbers(x, what, message, s
 
 
 def test_what_goes_with_normal_columns_alone():
-    with pytest.raises(InvalidParameterError, match="floor_tolerance goes with shape='normal' alone"):
+    with pytest.raises(InvalidParameterError, match="floor_tolerance goes with margins='normal' alone"):
         learner("log", floor_tolerance=0.1).fit(X)
-    with pytest.raises(InvalidParameterError, match="floor_tolerance goes with shape='normal' alone"):
+    with pytest.raises(InvalidParameterError, match="floor_tolerance goes with margins='normal' alone"):
         learner("log", floor_tolerance=0.1).partial_fit(X)
     learner("normal", floor_tolerance=0.1).fit(X)
     tolerant = learner("auto", floor_tolerance=0.1).fit(X)  # what is left open is then normal
-    assert tolerant.shapes_ is None
+    assert tolerant.margins_ is None
     with pytest.raises(InvalidDataError, match="its limit 0 has no logarithm"):
-        RectifiedGaussianLearner(shape="log").fit(np.where(X > 1.0, X, 0.0))
+        RectifiedGaussianLearner(margins="log").fit(np.where(X > 1.0, X, 0.0))
 
 
-def test_doubts_speak_in_the_users_units():
+def test_diagnostics_speak_in_the_users_units():
     with warns("repeated-minimum", match=r"column 0 \('As'\): 0.5, column 1 \('Pb'\): 0.5, .*: 0.8. If it"):
         learner("log", floor=None).fit(TABLE)
     with warns("repeated-maximum", match=r"largest value .* column 0 \('As'\): 1.5"):
-        learner("free").fit(TABLE.clip(upper=1.5))
+        learner("monotone").fit(TABLE.clip(upper=1.5))
 
 
 def test_rounded_columns_give_no_false_alarm():
     rounded = np.round(rng.gamma(2.0, size=(3000, 2)), 1)
     with warnings.catch_warnings():
         warnings.simplefilter("error", UnreluWarning)
-        for shape in ("free", "power"):
-            RectifiedGaussianLearner(shape=shape).fit(rounded)
+        for margins in ("monotone", "boxcox"):
+            RectifiedGaussianLearner(margins=margins).fit(rounded)
     counts = rng.poisson(1.2, (3000, 2)).astype(float)
     with pytest.warns(UnreluWarning) as heard:
-        RectifiedGaussianLearner(shape="free").fit(counts)
+        RectifiedGaussianLearner(margins="monotone").fit(counts)
     assert ["the step between them). In column 0: 1, column 1: 1" in str(warning.message) for warning in heard] == [
         True
     ]
@@ -238,15 +238,15 @@ def test_rounded_columns_give_no_false_alarm():
 def test_jackknife():
     found = learner("log", stderr="jackknife").fit(TABLE, groups=np.arange(600) // 20)
     plain = normal(floor=np.log(FLOOR), stderr="jackknife").fit(np.log(X), groups=np.arange(600) // 20)
-    assert_allclose(found.bias_stderr_, plain.bias_stderr_, rtol=1e-8)
-    assert learner("free", stderr="jackknife").fit(TABLE).bias_stderr_.shape == (3,)
+    assert_allclose(found.mean_stderr_, plain.mean_stderr_, rtol=1e-8)
+    assert learner("monotone", stderr="jackknife").fit(TABLE).mean_stderr_.shape == (3,)
 
 
 @pytest.mark.parametrize("method", ["robust", "median"])
 def test_other_methods_work_on_latent_values(method):
     found = learner("log", method=method).fit(X)
     plain = normal(method=method, floor=np.log(FLOOR)).fit(np.log(X))
-    assert_allclose(found.bias_, plain.bias_, rtol=1e-7)
+    assert_allclose(found.mean_, plain.mean_, rtol=1e-7)
     assert_allclose(found.covariance_, plain.covariance_, rtol=1e-7)
 
 
@@ -263,52 +263,53 @@ class Unreadable:
 
 
 @pytest.mark.parametrize(
-    "shape", ["power", "free", ["log", "free", "log"], {0: "power"}, pd.Series(["auto", "auto", "free"])]
+    "margins",
+    ["boxcox", "monotone", ["log", "monotone", "log"], {0: "boxcox"}, pd.Series(["auto", "auto", "monotone"])],
 )
-def test_shapes_that_need_all_rows_are_refused_before_reading(shape):
-    with pytest.raises(InvalidParameterError, match="needs all rows at once: use fit, or give the shapes"):
-        learner(shape).partial_fit(Unreadable())
+def test_margins_that_need_all_rows_are_refused_before_reading(margins):
+    with pytest.raises(InvalidParameterError, match="needs all rows at once: use fit, or give the margins"):
+        learner(margins).partial_fit(Unreadable())
 
 
 def test_parts_are_log_where_the_first_is_positive_and_normal_elsewhere():
     mixed = np.column_stack([X[:, 0], Y[:, 1:]])
     parts = RectifiedGaussianLearner(floor=[0.5, None, None]).partial_fit(mixed[:200]).partial_fit(mixed[200:])
-    assert [shape.kind for shape in parts.shapes_] == ["log", "normal", "normal"]
+    assert [margins.kind for margins in parts.margins_] == ["log", "normal", "normal"]
     assert_same_model(parts, learner(["log", "normal", "normal"], floor=[0.5, None, None]).fit(mixed), rtol=1e-9)
-    with pytest.raises(InvalidDataError, match=r"a value of 0 has no logarithm.*shape='normal'"):
+    with pytest.raises(InvalidDataError, match=r"a value of 0 has no logarithm.*margins='normal'"):
         RectifiedGaussianLearner().partial_fit(X).partial_fit(np.zeros((2, 3)))
 
 
-@pytest.mark.parametrize("shape", ["log", {"Pb": "log", "*": "normal"}, "given"])
-def test_parts_give_the_model_of_all_rows(shape):
-    if shape == "given":
-        shape = learner("free").fit(TABLE).shapes_
-    whole = learner(shape).fit(TABLE)
-    parts = learner(shape).partial_fit(TABLE[:200]).partial_fit(TABLE[200:201]).partial_fit(TABLE[201:])
+@pytest.mark.parametrize("margins", ["log", {"Pb": "log", "*": "normal"}, "given"])
+def test_parts_give_the_model_of_all_rows(margins):
+    if margins == "given":
+        margins = learner("monotone").fit(TABLE).margins_
+    whole = learner(margins).fit(TABLE)
+    parts = learner(margins).partial_fit(TABLE[:200]).partial_fit(TABLE[200:201]).partial_fit(TABLE[201:])
     assert_same_model(parts, whole)
-    merged = unrelu.merge([learner(shape).fit(TABLE[:200]), learner(shape).fit(TABLE[200:])])
+    merged = unrelu.merge([learner(margins).fit(TABLE[:200]), learner(margins).fit(TABLE[200:])])
     assert_same_model(merged, whole)
-    assert merged.shapes_ == whole.shapes_
+    assert merged.margins_ == whole.margins_
     with pytest.raises(InvalidParameterError, match="different parameters"):
         unrelu.merge([learner("normal").fit(TABLE), whole])
 
 
-def test_learners_with_other_shapes_do_not_merge():
-    one, other = learner("free").fit(TABLE[:300]), learner("free").fit(TABLE[300:])
+def test_learners_with_other_margins_do_not_merge():
+    one, other = learner("monotone").fit(TABLE[:300]), learner("monotone").fit(TABLE[300:])
     with pytest.raises(InvalidParameterError, match="different parameters"):
         unrelu.merge([one, other])
-    more = learner("free").fit(TABLE)
+    more = learner("monotone").fit(TABLE)
     assert more.partial_fit(TABLE).report_.n_rows == 1200
 
 
 def test_a_part_that_its_shape_is_not_defined_for_is_refused():
-    parts = RectifiedGaussianLearner(floor=None, shape="log").partial_fit(X)
-    before = parts.bias_
+    parts = RectifiedGaussianLearner(floor=None, margins="log").partial_fit(X)
+    before = parts.mean_
     wrong = X.copy()
     wrong[5, 1] = -2.0
     with pytest.raises(InvalidDataError, match="column 1: a value of -2 has no logarithm"):
         parts.partial_fit(wrong)
-    assert_array_equal(parts.bias_, before)
+    assert_array_equal(parts.mean_, before)
     assert np.isfinite(parts.score_samples(wrong)).all()
     assert parts.score_samples(wrong)[5] < parts.score_samples(X).min() - 1000.0
 
@@ -324,13 +325,13 @@ def test_a_sample_of_parts_is_not_cut_to_the_first():
 def test_the_detector_judges_latent_rows():
     odd = X.copy()
     odd[:6, 1] *= 100.0
-    found = FloorOutlierDetector("one_pass", floor=FLOOR, shape="log").fit(odd)
+    found = FloorOutlierDetector("one_pass", floor=FLOOR, margins="log").fit(odd)
     plain = FloorOutlierDetector("one_pass", floor=np.log(FLOOR)).fit(np.log(odd))
     assert_allclose(found.score_samples(odd), plain.score_samples(np.log(odd)), rtol=1e-7)
     assert_array_equal(found.predict(odd), plain.predict(np.log(odd)))
     assert_allclose(found.cell_residuals(odd), plain.cell_residuals(np.log(odd)), rtol=1e-6, atol=1e-7)
     assert (found.predict(odd)[:6] == -1).mean() > 0.9
-    assert found.distribution_.shapes[0].kind == "log"
+    assert found.distribution_.margins[0].kind == "log"
     assert_array_equal(found.distribution_.floor, FLOOR)
     assert found.report_.floor == tuple(FLOOR)
     again, plainly = (FloorOutlierDetector.from_model(each.distribution_) for each in (found, plain))
@@ -341,7 +342,7 @@ def test_the_detector_judges_latent_rows():
 
 def test_the_mixture_groups_latent_rows():
     far = np.vstack([X, np.maximum(np.exp(0.5 * Y[:200] + 3.0), FLOOR)])
-    found = RectifiedGaussianMixture(2, n_init=1, floor=FLOOR, shape="log").fit(far)
+    found = RectifiedGaussianMixture(2, n_init=1, floor=FLOOR, margins="log").fit(far)
     plain = RectifiedGaussianMixture(2, n_init=1, floor=np.log(FLOOR)).fit(np.log(far))
     assert_allclose(found.means_, plain.means_, rtol=1e-6)
     assert_array_equal(found.predict(far), plain.predict(np.log(far)))
@@ -356,17 +357,17 @@ def test_the_mixture_groups_latent_rows():
 def test_matrix_recovery_of_latent_values():
     t = rng.standard_normal((200, 2)) @ rng.standard_normal((2, 8)) * 0.7
     x = np.maximum(np.exp(t), 0.6)
-    found = ReLUMatrixRecovery(2, floor=0.6, shape="log").fit(x)
+    found = ReLUMatrixRecovery(2, floor=0.6, margins="log").fit(x)
     plain = ReLUMatrixRecovery(2, floor=np.log(0.6)).fit(np.log(x))
     assert_allclose(found.hidden(), np.exp(plain.hidden()), rtol=1e-6)
     assert_allclose(found.bias_, plain.bias_, rtol=1e-8)
     assert_array_equal(found.floor_, np.full(8, 0.6))
     assert_allclose(found.inverse_transform(found.transform(x)), x, rtol=1e-5)
     assert found.inverse_transform(found.latent_).min() == 0.6
-    assert found.shapes_[0].kind == "log"
+    assert found.margins_[0].kind == "log"
     assert_allclose(found.score(x), plain.score(np.log(x)), rtol=1e-8)
-    with pytest.raises(InvalidParameterError, match="shape= goes with dense tables"):
-        ReLUMatrixRecovery(2, shape="free").fit(scipy.sparse.csr_array(x))
+    with pytest.raises(InvalidParameterError, match="margins= goes with dense tables"):
+        ReLUMatrixRecovery(2, margins="monotone").fit(scipy.sparse.csr_array(x))
 
 
 def test_a_layer_is_not_made_of_latent_values():
@@ -381,13 +382,13 @@ def test_a_layer_is_not_made_of_latent_values():
 
 EVERY = {
     "learner": lambda: learner("auto").fit(TABLE),
-    "free learner": lambda: learner({"As": "free", "Zn": "power"}).fit(TABLE),
-    "given": lambda: learner(Power(0.1, 0.0, 2.0)).fit(TABLE),
-    "ceilings": lambda: learner("power", floor=None, ceiling=2.0).fit(TABLE.clip(upper=2.0)),
-    "jackknife": lambda: learner("free", stderr="jackknife").fit(TABLE),
-    "detector": lambda: FloorOutlierDetector("one_pass", floor=FLOOR, shape="free").fit(TABLE),
-    "mixture": lambda: RectifiedGaussianMixture(1, n_init=1, floor=FLOOR, shape="power").fit(TABLE),
-    "matrix": lambda: ReLUMatrixRecovery(1, floor=FLOOR, shape="power").fit(TABLE),
+    "free learner": lambda: learner({"As": "monotone", "Zn": "boxcox"}).fit(TABLE),
+    "given": lambda: learner(BoxCox(0.1, 0.0, 2.0)).fit(TABLE),
+    "ceilings": lambda: learner("boxcox", floor=None, ceiling=2.0).fit(TABLE.clip(upper=2.0)),
+    "jackknife": lambda: learner("monotone", stderr="jackknife").fit(TABLE),
+    "detector": lambda: FloorOutlierDetector("one_pass", floor=FLOOR, margins="monotone").fit(TABLE),
+    "mixture": lambda: RectifiedGaussianMixture(1, n_init=1, floor=FLOOR, margins="boxcox").fit(TABLE),
+    "matrix": lambda: ReLUMatrixRecovery(1, floor=FLOOR, margins="boxcox").fit(TABLE),
 }
 
 
@@ -400,8 +401,8 @@ def test_files_and_pickles_give_back_the_same(name, tmp_path):
         assert_array_equal(getattr(again, use)(table), getattr(estimator, use)(table))
         if hasattr(estimator, "distribution_"):
             assert again.distribution_ == estimator.distribution_
-        if hasattr(estimator, "shapes_"):
-            assert again.shapes_ == estimator.shapes_
+        if hasattr(estimator, "margins_"):
+            assert again.margins_ == estimator.margins_
         if name != "mixture":  # slow
             again.fit(table if name == "ceilings" else TABLE)
     if name == "learner":
@@ -410,26 +411,26 @@ def test_files_and_pickles_give_back_the_same(name, tmp_path):
         assert loaded.partial_fit(TABLE).report_.n_rows == 1200
 
 
-def test_normal_shapes_among_others_keep_what_was_seen():
-    found = learner({"As": "free", "*": "normal"}).fit(TABLE)
-    assert isinstance(found.shapes_[0], Free)
-    assert isinstance(found.shapes_[1], Normal)
-    assert (found.shapes_[1].seen.low, found.shapes_[1].seen.high) == (0.5, X[:, 1].max())
+def test_normal_margins_among_others_keep_what_was_seen():
+    found = learner({"As": "monotone", "*": "normal"}).fit(TABLE)
+    assert isinstance(found.margins_[0], Monotone)
+    assert isinstance(found.margins_[1], Normal)
+    assert (found.margins_[1].seen.low, found.margins_[1].seen.high) == (0.5, X[:, 1].max())
 
 
 @pytest.mark.slow  # some seconds
 @pytest.mark.parametrize(
     "estimator", [RectifiedGaussianLearner, pytest.param(FloorOutlierDetector, marks=pytest.mark.slow)]
 )
-def test_outliers_do_not_bend_the_shapes_of_a_robust_fit(estimator):
+def test_outliers_do_not_bend_the_margins_of_a_robust_fit(estimator):
     rng = np.random.default_rng(8)
     y = rng.multivariate_normal(np.full(3, 0.3), 0.15 * np.eye(3) + 0.1, size=3000)
     x = np.maximum(np.exp(y), 1.0)
     x[:300] = rng.uniform(15.0, 29.0, size=(300, 3))
-    clean = RectifiedGaussianLearner("one_pass", floor=1.0, shape="free").fit(x[300:]).shapes_
-    bent = RectifiedGaussianLearner("one_pass", floor=1.0, shape="free").fit(x).shapes_
-    robust = estimator(method="robust", floor=1.0, shape="free").fit(x).distribution_.shapes
-    for genuine, all_rows, kept in zip(clean, bent, robust, strict=True):
-        at = genuine.from_latent([0.5, 1.0, 1.5])
-        assert np.abs(all_rows.to_latent(at) - genuine.to_latent(at)).min() > 0.1
-        assert np.abs(kept.to_latent(at) - genuine.to_latent(at)).max() < 0.03  # but for the few rows told wrongly
+    clean = RectifiedGaussianLearner("one_pass", floor=1.0, margins="monotone").fit(x[300:]).margins_
+    bent = RectifiedGaussianLearner("one_pass", floor=1.0, margins="monotone").fit(x).margins_
+    robust = estimator(method="robust", floor=1.0, margins="monotone").fit(x).distribution_.margins
+    for inlier, all_rows, kept in zip(clean, bent, robust, strict=True):
+        at = inlier.from_latent([0.5, 1.0, 1.5])
+        assert np.abs(all_rows.to_latent(at) - inlier.to_latent(at)).min() > 0.1
+        assert np.abs(kept.to_latent(at) - inlier.to_latent(at)).max() < 0.03  # but for the few rows told wrongly

@@ -15,7 +15,7 @@ from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.fit.jackknife import intervals
 from unrelu.tables import open_samples
 
-TRUTH = synthetic.random_model(3, condition_number=4.0, bias="signed", random_state=3)
+TRUTH = synthetic.random_model(3, condition_number=4.0, mean="signed", random_state=3)
 N = 500
 
 
@@ -33,7 +33,7 @@ def days(n_days=8):
 
 def one_pass(**more):
     """One pass over normal columns, whose records a jackknife leaves groups out of."""
-    return RectifiedGaussianLearner(**{"method": "one_pass", "shape": "normal", **more})
+    return RectifiedGaussianLearner(**{"method": "one_pass", "margins": "normal", **more})
 
 
 def learner(**more):
@@ -41,7 +41,7 @@ def learner(**more):
 
 
 def errors(fitted):
-    return fitted.bias_stderr_, fitted.row_norms_stderr_, fitted.correlation_stderr_
+    return fitted.mean_stderr_, fitted.std_stderr_, fitted.correlation_stderr_
 
 
 def slow_error(theta, thetas, sizes):
@@ -72,9 +72,9 @@ def test_against_refits_without_each_group(missing, weighted):
     seen = ~np.isnan(x) * weights[:, None]
     for i in range(3):
         own = [seen[groups == group, i].sum() for group in range(8)]
-        bias = slow_error(plain.bias_[i], [each.bias_[i] for each in others], own)
-        norm = slow_error(plain.row_norms_[i], [each.row_norms_[i] for each in others], own)
-        np.testing.assert_allclose([fitted.bias_stderr_[i], fitted.row_norms_stderr_[i]], [bias, norm], rtol=1e-7)
+        mean = slow_error(plain.mean_[i], [each.mean_[i] for each in others], own)
+        norm = slow_error(plain.std_[i], [each.std_[i] for each in others], own)
+        np.testing.assert_allclose([fitted.mean_stderr_[i], fitted.std_stderr_[i]], [mean, norm], rtol=1e-7)
         for j in range(i):
             both = [(seen[:, i] * (seen[:, j] > 0))[groups == group].sum() for group in range(8)]
             r = slow_error(plain.correlation_[i, j], [each.correlation_[i, j] for each in others], both)
@@ -113,7 +113,7 @@ def test_merged_learners_without_labels_have_errors_of_all_rows():
     x = table()
     both = unrelu.merge([learner().fit(x[:250]), learner().fit(x[250:])])
     assert both.report_.stderr_degrees == 19
-    np.testing.assert_allclose(both.bias_stderr_, one_pass().fit(x).bias_stderr_, rtol=0.6)
+    np.testing.assert_allclose(both.mean_stderr_, one_pass().fit(x).mean_stderr_, rtol=0.6)
 
 
 def test_a_ceiling_is_the_mirror_image():
@@ -121,21 +121,21 @@ def test_a_ceiling_is_the_mirror_image():
     below, above = learner().fit(x, groups=groups), learner(floor=None, ceiling=0.0).fit(-x, groups=groups)
     for first, second in zip(errors(below), errors(above), strict=True):
         np.testing.assert_allclose(first, second, rtol=1e-9)
-    ends, turned = below.confidence_intervals()["bias"], above.confidence_intervals()["bias"]
+    ends, turned = below.confidence_intervals()["mean"], above.confidence_intervals()["mean"]
     np.testing.assert_allclose(ends, -turned[:, ::-1], rtol=1e-9)
 
 
 def test_clusters_are_seen():
-    """Rows of a day share an effect of variance 1/4 on each column: the model errors of the bias miss most of it."""
+    """Rows of a day share an effect of variance 1/4 on each column: the model errors of the mean miss most of it."""
     rng = np.random.default_rng(8)
     groups = np.repeat(np.arange(40), 25)
     x = np.maximum(rng.standard_normal((1000, 3)) + 0.5 * rng.standard_normal((40, 3))[groups], 0.0)
     model, day = one_pass().fit(x), learner().fit(x, groups=groups)
     scattered = learner().fit(x)
-    assert (day.bias_stderr_ > 1.6 * model.bias_stderr_).all()
-    np.testing.assert_allclose(scattered.bias_stderr_, model.bias_stderr_, rtol=0.55)
+    assert (day.mean_stderr_ > 1.6 * model.mean_stderr_).all()
+    np.testing.assert_allclose(scattered.mean_stderr_, model.mean_stderr_, rtol=0.55)
     # The mean effect of 40 days of 25 rows; an estimate from 39 degrees of freedom has a relative error of 1/sqrt(78).
-    np.testing.assert_allclose(day.bias_stderr_, np.sqrt((0.25 + 1.0 / 25) / 40), rtol=4.0 / np.sqrt(78.0))
+    np.testing.assert_allclose(day.mean_stderr_, np.sqrt((0.25 + 1.0 / 25) / 40), rtol=4.0 / np.sqrt(78.0))
 
 
 def test_constant_columns_and_perfect_pairs_have_the_errors_they_had():
@@ -144,15 +144,15 @@ def test_constant_columns_and_perfect_pairs_have_the_errors_they_had():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", unrelu.errors.UnreluWarning)
         model, jackknife = one_pass().fit(x), learner().fit(x)
-    assert jackknife.bias_stderr_[3] == jackknife.row_norms_stderr_[3] == 0.0
+    assert jackknife.mean_stderr_[3] == jackknife.std_stderr_[3] == 0.0
     np.testing.assert_array_equal(np.isnan(jackknife.correlation_stderr_), np.isnan(model.correlation_stderr_))
     assert jackknife.correlation_stderr_[0, 4] == 0.0
     ends = jackknife.confidence_intervals()
     np.testing.assert_array_equal(ends["correlation"][0, 4], [1.0, 1.0])
-    np.testing.assert_array_equal(ends["row_norms"][3], [0.0, 0.0])
+    np.testing.assert_array_equal(ends["std"][3], [0.0, 0.0])
 
 
-def test_doubts_are_said_once():
+def test_diagnostics_are_said_once():
     x = np.column_stack([table(), np.full(N, 2.0)])
     with warns("constant-column") as said:
         learner().fit(x)
@@ -190,7 +190,7 @@ def test_pairs_that_one_group_alone_sees_have_no_error():
     fitted = learner().fit(x, groups=groups)
     assert np.isnan(fitted.correlation_stderr_[0, 1])
     assert np.isfinite(fitted.correlation_stderr_[[0, 1], 2]).all()
-    assert np.isfinite(fitted.bias_stderr_).all()
+    assert np.isfinite(fitted.mean_stderr_).all()
 
 
 def test_few_or_unequal_groups_are_doubtful():
@@ -218,22 +218,22 @@ def test_who_keeps_no_groups_says_so(tmp_path):
         unrelu.merge([model.record_, jackknife.record_])
     with pytest.raises(InvalidParameterError, match="stderr was changed"):
         jackknife.set_params(stderr="model").partial_fit(x)
-    np.testing.assert_allclose(jackknife.bias_, model.bias_, rtol=1e-9)
+    np.testing.assert_allclose(jackknife.mean_, model.mean_, rtol=1e-9)
     streamed = one_pass().partial_fit(x).set_params(stderr="jackknife")
     with pytest.raises(InvalidParameterError, match="stderr was changed"):
-        _ = streamed.bias_
+        _ = streamed.mean_
 
 
 @pytest.mark.parametrize("degrees", [None, 19])
 def test_intervals(degrees):
     value, error = np.array([0.4, 0.0, -0.9]), np.array([0.1, 0.2, 0.05])
-    law = stats.norm if degrees is None else stats.t(degrees)
-    reach = law.ppf(0.95)
+    distribution = stats.norm if degrees is None else stats.t(degrees)
+    reach = distribution.ppf(0.95)
     ends = intervals((value, error), (value + 1.0, error), (value, error), 0.9, degrees)
-    np.testing.assert_allclose(ends["bias"], np.column_stack([value - reach * error, value + reach * error]))
+    np.testing.assert_allclose(ends["mean"], np.column_stack([value - reach * error, value + reach * error]))
     for sign, k in ((-1.0, 0), (1.0, 1)):
-        norms = (value + 1.0) * np.exp(sign * reach * error / (value + 1.0))
-        np.testing.assert_allclose(ends["row_norms"][:, k], norms)
+        stds = (value + 1.0) * np.exp(sign * reach * error / (value + 1.0))
+        np.testing.assert_allclose(ends["std"][:, k], stds)
         z = np.arctanh(value) + sign * reach * error / (1.0 - value**2)
         np.testing.assert_allclose(ends["correlation"][:, k], np.tanh(z))
     with pytest.raises(InvalidParameterError, match="level must be between 0 and 1, got 95"):
@@ -253,5 +253,5 @@ def test_mean_squared_z_on_skewed_columns():
     z = []
     for seed in range(1, 101):
         fitted = learner().fit(rows(1000, seed))
-        z.append((fitted.bias_ - truth.bias_) / fitted.bias_stderr_)
+        z.append((fitted.mean_ - truth.mean_) / fitted.mean_stderr_)
     assert np.mean(np.square(z)) == pytest.approx(19 / 17, abs=4 * np.sqrt(3.0 / 100))

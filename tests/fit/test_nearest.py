@@ -4,7 +4,7 @@ from scipy.optimize import minimize
 
 from unrelu.contracts import PairCorrelations
 from unrelu.fit import nearest as covariance
-from unrelu.fit.nearest import assemble, nearest_correlation
+from unrelu.fit.nearest import nearest_correlation, nearest_covariance
 
 INDEFINITE = np.array([[1.0, 0.9, -0.7], [0.9, 1.0, 0.6], [-0.7, 0.6, 1.0]])
 
@@ -30,9 +30,9 @@ def best_by_general_optimizer(r, stderr, rank):
 
 def test_a_semidefinite_matrix_is_kept_exactly():
     r = np.array([[1.0, 0.3], [0.3, 1.0]])
-    covariance, assembly = assemble(np.array([2.0, 3.0]), PairCorrelations(r, np.full((2, 2), 0.1)))
+    covariance, nearest = nearest_covariance(np.array([2.0, 3.0]), PairCorrelations(r, np.full((2, 2), 0.1)))
     np.testing.assert_allclose(covariance, [[4.0, 1.8], [1.8, 9.0]], rtol=1e-15)
-    assert (assembly.shift_max, assembly.rounds) == (0.0, 0)
+    assert (nearest.shift_max, nearest.rounds) == (0.0, 0)
 
 
 @pytest.mark.parametrize("stderr", [[0.1, 0.1, 0.1], [0.01, 0.1, 0.05], [0.2, 0.02, 0.02]])
@@ -64,23 +64,23 @@ def test_rank_is_as_asked_and_nearly_optimal():
     r = w @ w.T + (noise + noise.T) / np.sqrt(2)
     np.fill_diagonal(r, 1.0)
     errors = np.full((8, 8), 0.03)
-    covariance, assembly = assemble(np.ones(8), PairCorrelations(r, errors), rank=2)
+    covariance, nearest = nearest_covariance(np.ones(8), PairCorrelations(r, errors), rank=2)
     values = np.linalg.eigvalsh(covariance)
     assert np.all(np.abs(values[:-2]) < 1e-12)
     assert values[-2] > 0.1
     assert weighted_loss(covariance, r, errors) < 1.1 * best_by_general_optimizer(r, errors, 2)
     # The rank is true, so the projection removes noise.
     assert np.linalg.norm(covariance - w @ w.T) < np.linalg.norm(r - w @ w.T)
-    assert assembly.shift_max > 0
+    assert nearest.shift_max > 0
 
 
 def test_report_says_how_far_it_moved():
     errors = np.full((3, 3), 0.1)
-    covariance, assembly = assemble(np.ones(3), PairCorrelations(INDEFINITE, errors))
+    covariance, nearest = nearest_covariance(np.ones(3), PairCorrelations(INDEFINITE, errors))
     off = np.abs(covariance - INDEFINITE)[np.triu_indices(3, 1)]
-    assert assembly.shift_max == pytest.approx(off.max())
-    assert assembly.shift_rms == pytest.approx(np.sqrt(np.mean(off**2)))
-    assert assembly.smallest_eigenvalue == pytest.approx(np.linalg.eigvalsh(INDEFINITE)[0])
+    assert nearest.shift_max == pytest.approx(off.max())
+    assert nearest.shift_rms == pytest.approx(np.sqrt(np.mean(off**2)))
+    assert nearest.smallest_eigenvalue == pytest.approx(np.linalg.eigvalsh(INDEFINITE)[0])
 
 
 def test_constant_and_exact_columns_do_not_break_the_weights():
@@ -89,14 +89,14 @@ def test_constant_and_exact_columns_do_not_break_the_weights():
     r[:3, :3] = INDEFINITE
     errors[3] = errors[:, 3] = np.nan
     errors[0, 1] = errors[1, 0] = 0.0
-    covariance, _ = assemble(np.array([1.0, 1.0, 1.0, 0.0]), PairCorrelations(r, errors))
+    covariance, _ = nearest_covariance(np.array([1.0, 1.0, 1.0, 0.0]), PairCorrelations(r, errors))
     assert np.isfinite(covariance).all()
     assert np.linalg.eigvalsh(covariance)[0] > -1e-12
     assert covariance[0, 1] == pytest.approx(0.9, abs=0.02)
 
 
 def test_one_column():
-    covariance, _ = assemble(np.array([3.0]), PairCorrelations(np.eye(1), np.zeros((1, 1))))
+    covariance, _ = nearest_covariance(np.array([3.0]), PairCorrelations(np.eye(1), np.zeros((1, 1))))
     np.testing.assert_array_equal(covariance, [[9.0]])
 
 
@@ -120,7 +120,7 @@ def test_constant_columns_do_not_disturb_a_rank_constraint(constants):
     r, errors = np.eye(d), np.full((d, d), np.nan)
     r[:5, :5], errors[:5, :5] = w @ w.T, 0.05
     scale = np.r_[np.ones(5), np.zeros(constants)]
-    covariance, _ = assemble(scale, PairCorrelations(r, errors), rank=2)
+    covariance, _ = nearest_covariance(scale, PairCorrelations(r, errors), rank=2)
     np.testing.assert_allclose(covariance[:5, :5], w @ w.T, atol=1e-6)
     assert not covariance[5:].any()
 

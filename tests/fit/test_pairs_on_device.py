@@ -29,7 +29,7 @@ def test_the_bivariate_normal_is_that_of_the_kernel():
 
 
 def plain(d=12, n=3000, seed=0):
-    return unrelu.synthetic.random_model(d, bias="signed", random_state=seed).sample(n, random_state=seed) + 0.0
+    return unrelu.synthetic.random_model(d, mean="signed", random_state=seed).sample(n, random_state=seed) + 0.0
 
 
 def missing():
@@ -77,4 +77,4 @@ def test_hard_tables_are_hard():
     with pytest.warns(unrelu.errors.UnreluWarning):
         learned = unrelu.RectifiedGaussianLearner().fit(hard())
     assert (np.abs(learned.correlation_[0, [1, 3]]) > 0.999).all()
-    assert learned.row_norms_[7] == 0.0
+    assert learned.std_[7] == 0.0

@@ -135,7 +135,7 @@ def test_nothing_is_shrunken_where_errors_do_not_matter():
 
 @pytest.mark.parametrize("name", ["autoregressive", "factors"])
 def test_shrinkage_falls_below_the_errors_as_rows_grow(name):
-    """The bias that it brings, in standard errors: within noise, and gone where 4 x the loss, d (d + 1)/n, is .04."""
+    """The mean that it brings, in standard errors: within noise, and gone where 4 x the loss, d (d + 1)/n, is .04."""
     moved = []
     for n in (500, 2000, 5900, 6100):
         pairs = sampled(TRUTHS[name], n, 5)
@@ -167,9 +167,9 @@ def test_a_rank_is_scored_with_its_noise():
 )
 @pytest.mark.parametrize("n", [2.0, 100.0, 1e9])
 def test_matrices_without_an_inverse_or_errors_get_both(pairs, n):
-    assembled = np.nan_to_num(pairs.correlation)
+    nearest_one = np.nan_to_num(pairs.correlation)
     for rank in (None, 1):
-        got, shrinkage = scoring_correlation(pairs, assembled, n, rank)
+        got, shrinkage = scoring_correlation(pairs, nearest_one, n, rank)
         assert np.isfinite(got).all()
         assert np.linalg.eigvalsh(got)[0] > 0.0
         np.testing.assert_allclose(np.diagonal(got), 1.0)
@@ -179,8 +179,8 @@ def test_matrices_without_an_inverse_or_errors_get_both(pairs, n):
 # --- learned models -------------------------------------------------------------------------------
 
 
-def table(truth, n, seed, bias=0.6):
-    return RectifiedGaussian(np.full(len(truth), bias), truth).sample(n, random_state=seed)
+def table(truth, n, seed, mean=0.6):
+    return RectifiedGaussian(np.full(len(truth), mean), truth).sample(n, random_state=seed)
 
 
 @pytest.mark.parametrize(("n", "truth"), [(60, factor_model(20, 2, 1)), (150, toeplitz(0.8 ** np.arange(50)))])
@@ -204,10 +204,10 @@ def skewed():
 
 def test_a_table_that_is_not_normal_flags_what_strays_and_no_more():
     X = skewed()
-    learner = RectifiedGaussianLearner("one_pass", shape="normal").fit(X)
-    assert learner.report_.assembly.smallest_eigenvalue < 0.0
+    learner = RectifiedGaussianLearner("one_pass", margins="normal").fit(X)
+    assert learner.report_.nearest.smallest_eigenvalue < 0.0
     detector = FloorOutlierDetector.from_model(learner)
-    alone = Density(learner.bias_, learner.row_norms_, learner.correlation_, np.zeros(20))
+    alone = Density(learner.mean_, learner.std_, learner.correlation_, np.zeros(20))
     seen = X > 0.0
     assert np.abs(alone.cell_residuals(X)[seen]).max() > 1000.0  # by the estimate itself
     assert np.abs(detector.cell_residuals(X)[seen]).max() < 50.0
@@ -228,7 +228,7 @@ def test_log_densities_of_fresh_rows_are_near_those_of_the_truth():
     fresh = truth.sample(500, random_state=1)
     learner = RectifiedGaussianLearner("one_pass").fit(truth.sample(100, random_state=0))
     best = Density.of(truth).log_density(fresh).mean()
-    alone = Density(learner.bias_, learner.row_norms_, learner.correlation_, np.zeros(15)).log_density(fresh)
+    alone = Density(learner.mean_, learner.std_, learner.correlation_, np.zeros(15)).log_density(fresh)
     assert best - 2.0 < learner.score(fresh) < best
     assert alone.mean() < learner.score(fresh) - 0.5
 

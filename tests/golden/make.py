@@ -15,14 +15,14 @@ import numpy as np
 
 import unrelu
 from unrelu.errors import UnreluWarning
+from unrelu.margins import BoxCox, Log, Monotone, Seen
 from unrelu.recovery.matrix.factors import Factors
 from unrelu.recovery.matrix.state import MatrixState
-from unrelu.shapes import Free, Log, Power, Seen
 from unrelu.storage.format import VERSION
 
 FOLDER = Path(__file__).parent / f"version{VERSION}"
 NAMES = ["As", "Pb", "Cd"]
-FREE = Free(np.array([0.0, 1.0, 4.0]), np.array([-0.4, 0.3, 2.0]), Seen(0.0, 4.0, 1.0))
+FREE = Monotone(np.array([0.0, 1.0, 4.0]), np.array([-0.4, 0.3, 2.0]), Seen(0.0, 4.0, 1.0))
 
 
 def saved() -> dict[str, Any]:
@@ -40,7 +40,7 @@ def saved() -> dict[str, Any]:
     units = np.maximum(rng.standard_normal((300, 2)), 0.0)
     weights = rng.standard_normal((2, 12))
     widened = _widened(np.random.default_rng(3))
-    plain = {"method": "one_pass", "floor": truth.floor, "shape": "normal"}  # what the stored files were made with
+    plain = {"method": "one_pass", "floor": truth.floor, "margins": "normal"}  # what the stored files were made with
     learner = unrelu.RectifiedGaussianLearner(**plain).fit(X)
     bent, days = np.exp(np.minimum(X, 1.5)), np.arange(len(X)) // 30
     return {
@@ -48,21 +48,23 @@ def saved() -> dict[str, Any]:
         "learner": learner,
         "record": learner.record_,
         "grouped_record": unrelu.RectifiedGaussianLearner(**plain, stderr="jackknife").fit(X).record_,
-        "shaped_model": truth.shaped([Log(), Power(0.5, 0.0, 2.0), FREE], [0.5, -np.inf, 0.0], [np.inf, 3.0, np.inf]),
+        "shaped_model": truth.with_margins(
+            [Log(), BoxCox(0.5, 0.0, 2.0), FREE], [0.5, -np.inf, 0.0], [np.inf, 3.0, np.inf]
+        ),
         "shaped_learner": unrelu.RectifiedGaussianLearner(
             "one_pass",
             floor=[1.0, None, None],
             ceiling=[None, np.exp(1.5), np.exp(1.5)],
-            shape=["log", "power", "free"],
+            margins=["log", "boxcox", "monotone"],
             stderr="jackknife",
         ).fit(bent, groups=days),
-        "robust": unrelu.RectifiedGaussianLearner("robust", floor=truth.floor, shape="normal").fit(X),
+        "robust": unrelu.RectifiedGaussianLearner("robust", floor=truth.floor, margins="normal").fit(X),
         "method": unrelu.RectifiedGaussianLearner(unrelu.methods.MedianBias(allow_partial=True)).fit(X[10:]),
         "likelihood": unrelu.RectifiedGaussianLearner(**{**plain, "method": "full_likelihood"}, n_components=1).fit(X),
         "imputer": unrelu.FloorImputer(**plain, strategy="median").fit(X),
-        "network": unrelu.RectifiedGaussianNetwork("ebic", floor=truth.floor, shape="normal").fit(X),
-        "detector": unrelu.FloorOutlierDetector(floor=truth.floor, shape="normal").fit(X),
-        "mixture": unrelu.RectifiedGaussianMixture(2, floor=truth.floor, shape="normal").fit(X),
+        "network": unrelu.RectifiedGaussianGraph("ebic", floor=truth.floor, margins="normal").fit(X),
+        "detector": unrelu.FloorOutlierDetector(floor=truth.floor, margins="normal").fit(X),
+        "mixture": unrelu.RectifiedGaussianMixture(2, floor=truth.floor, margins="normal").fit(X),
         "factors": unrelu.ReLUMatrixRecovery(2).fit(low_rank),
         "noisy_factors": unrelu.ReLUMatrixRecovery(2, "tobit_em").fit(low_rank),
         "state": MatrixState(
@@ -79,7 +81,7 @@ def saved() -> dict[str, Any]:
 
 def _widened(rng: np.random.Generator) -> np.ndarray:
     """Outputs of a network from 2 inputs over 6 units."""
-    z, A1, A2 = (rng.standard_normal(shape) for shape in ((1500, 2), (6, 2), (24, 6)))
+    z, A1, A2 = (rng.standard_normal(margin) for margin in ((1500, 2), (6, 2), (24, 6)))
     return np.maximum(z @ A1.T + 0.3, 0.0) @ A2.T
 
 
@@ -88,18 +90,18 @@ def fingerprint(loaded: Any) -> dict[str, Any]:
     table = np.array([[0.0, 0.25, 1.0], [0.7, 2.0, 0.0]])
     asked = {
         "RectifiedGaussian": lambda it: [
-            *(it.bias, it.covariance, it.floor),
-            *([] if it.shapes is None else [it.ceiling, it.sample(2, 0)]),
+            *(it.mean, it.covariance, it.floor),
+            *([] if it.margins is None else [it.ceiling, it.sample(2, 0)]),
         ],
         "RectifiedGaussianLearner": lambda it: [
-            it.bias_,
+            it.mean_,
             it.correlation_,
             it.correlation_stderr_,
-            it.score_samples(table if it.shapes_ is None else np.exp(0.5 * table)),
+            it.score_samples(table if it.margins_ is None else np.exp(0.5 * table)),
         ],
-        "FloorImputer": lambda it: [it.bias_, it.transform(table), it.draw(table, 2, parameters="fitted")],
-        "RectifiedGaussianNetwork": lambda it: [
-            *(it.bias_, it.precision_, it.adjacency_, it.stability_, it.path_.penalty),
+        "FloorImputer": lambda it: [it.mean_, it.transform(table), it.draw(table, 2, parameters="fitted")],
+        "RectifiedGaussianGraph": lambda it: [
+            *(it.mean_, it.precision_, it.adjacency_, it.stability_, it.path_.penalty),
             [list(edge) for edge in it.edges_],
         ],
         "PairMoments": lambda it: [it.count, it.cross, it.origin],
@@ -111,7 +113,7 @@ def fingerprint(loaded: Any) -> dict[str, Any]:
         "ReLULatentRecovery": lambda it: [it.transform(it.inverse_transform([[0.5, 0.2]]))],
         "TwoLayerReLULearner": lambda it: [it.output_weights_, it.transform(it.inverse_transform([[0.5, 0.2]]))],
         "Peeled": lambda it: [
-            *(it.layers[0].weights, it.layers[0].bias, it.hidden_distribution.bias),
+            *(it.layers[0].weights, it.layers[0].bias, it.hidden_distribution.mean),
             *([] if it.inner is None else [it.inner.weights, it.inner.choice, it.sample(2, 0)]),
         ],
     }[type(loaded).__name__]

@@ -21,7 +21,7 @@ HOSTILE = {"object": "OnePass", "parameters": [["floor", {"object": ["os"], "par
 GONE = object()
 # Plain facts: left out, of another type, or of no size that anything has.
 FACTS = [GONE, None, True, -1, 10**400, float("nan"), 2.5, "x", [], {}, [[]], DEEP, HOSTILE, {"unsaved": 1}]
-# Arrays that are not there or of another type, of another shape, or of numbers that no fit can have given.
+# Arrays that are not there or of another type, of another margin, or of numbers that no fit can have given.
 TYPES = [
     lambda a: GONE,
     lambda a: a.astype(str),
@@ -109,7 +109,7 @@ NAMES = sorted(path.stem for path in FOLDER.glob("*.npz"))
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", NAMES)
 def test_every_damage_is_refused_or_harmless(name, tmp_path):
-    """Another number or text may give other answers, and other shapes that fit together; nothing else may."""
+    """Another number or text may give other answers, and other margins that fit together; nothing else may."""
     damage, turn, known = Damage(name, tmp_path / "f.npz"), count(NAMES.index(name)), set()
     for place in paths(damage.header):
         if alike(place) not in known and place[0] not in ("arrays", "details"):

@@ -27,7 +27,7 @@ def test_files_of_this_format_load_to_what_they_held(name):
 
 def test_what_is_saved_now_keeps_its_parameters(tmp_path):
     X = unrelu.load(FOLDER / "model.npz").sample(60, random_state=0)
-    for given in ({"shape": "auto", "below": "auto"}, {"shape": "normal", "below": "floor"}):
+    for given in ({"margins": "auto", "below": "auto"}, {"margins": "normal", "below": "floor"}):
         unrelu.FloorImputer("one_pass", floor=[0.0, 0.25, 0.0], **given).fit(X).save(tmp_path / "imputer.npz")
         loaded = unrelu.load(tmp_path / "imputer.npz").get_params()
         assert {name: loaded[name] for name in given} == given

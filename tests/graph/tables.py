@@ -1,15 +1,15 @@
-"""Tables with known networks."""
+"""Tables with known graphs."""
 
 import numpy as np
 
 from unrelu import RectifiedGaussian
 
 
-def chain(d, partial=0.4, bias=0.2):
+def chain(d, partial=0.4, mean=0.2):
     """Each column tied to the next; unit variances."""
     covariance = np.linalg.inv(np.eye(d) - partial * (np.eye(d, k=1) + np.eye(d, k=-1)))
     scale = np.sqrt(np.diagonal(covariance))
-    return RectifiedGaussian(np.full(d, bias), covariance / np.outer(scale, scale))
+    return RectifiedGaussian(np.full(d, mean), covariance / np.outer(scale, scale))
 
 
 def floored(model, n, seed):

@@ -1,4 +1,4 @@
-"""Networks for other programs."""
+"""Graphs for other programs."""
 
 import sys
 
@@ -21,8 +21,8 @@ def test_networkx_has_every_column_and_every_number_that_is_known():
 
 
 def test_graphml_reads_back(tmp_path):
-    write_edges(tmp_path / "network.graphml", EDGES, NODES)
-    again = networkx.read_graphml(tmp_path / "network.graphml")
+    write_edges(tmp_path / "graph.graphml", EDGES, NODES)
+    again = networkx.read_graphml(tmp_path / "graph.graphml")
     expected = networkx_graph(EDGES, NODES)
     assert list(again.nodes) == NODES
     assert {frozenset(e[:2]): e[2] for e in again.edges(data=True)} == {
@@ -52,10 +52,10 @@ def test_no_edges_are_a_table_too(tmp_path):
 
 def test_without_networkx_the_message_says_how_to_get_it(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "networkx", None)
-    with pytest.raises(MissingDependencyError, match=r'pip install "unrelu\[network\]"'):
+    with pytest.raises(MissingDependencyError, match=r'pip install "unrelu\[graph\]"'):
         networkx_graph(EDGES, NODES)
     with pytest.raises(MissingDependencyError):
-        check_edges_file(tmp_path / "network.graphml")
+        check_edges_file(tmp_path / "graph.graphml")
     check_edges_file(tmp_path / "edges.csv")
     write_edges(tmp_path / "edges.csv", EDGES, NODES)
 

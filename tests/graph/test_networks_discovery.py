@@ -16,8 +16,8 @@ def test_they_are_benjamini_and_hochbergs(degrees):
     first, second = np.triu_indices(8, 1)
     rho = partial[first, second]
     z = np.arctanh(rho) / (0.06 / (1.0 - rho**2))
-    law = stats.norm() if np.isinf(degrees) else stats.t(degrees)
-    expected = stats.false_discovery_control(2.0 * law.sf(np.abs(z)))
+    distribution = stats.norm() if np.isinf(degrees) else stats.t(degrees)
+    expected = stats.false_discovery_control(2.0 * distribution.sf(np.abs(z)))
     found = q_values(partial, stderr, degrees)
     np.testing.assert_allclose(found[first, second], expected)
     np.testing.assert_array_equal(found, found.T)

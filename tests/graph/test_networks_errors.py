@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from tests.graph.tables import chain, floored
-from unrelu import RectifiedGaussianNetwork
+from unrelu import RectifiedGaussianGraph
 from unrelu.graph.subsets import moderated
 
 
@@ -32,8 +32,8 @@ def test_errors_are_the_spread_over_tables():
     """Of the edges of a chain, known to be so, over 30 tables: within the error of a spread from 30."""
     model, found = chain(5), []
     for seed in range(30):
-        network = RectifiedGaussianNetwork("fdr").fit(floored(model, 400, seed))
-        found.append((network.partial_correlation_, network.partial_correlation_stderr_))
+        graph = RectifiedGaussianGraph("fdr").fit(floored(model, 400, seed))
+        found.append((graph.partial_correlation_, graph.partial_correlation_stderr_))
     values, errors = np.array([v for v, _ in found]), np.array([e for _, e in found])
     first, second = np.triu_indices(5, 1)
     values, errors = values[:, first, second], errors[:, first, second]
@@ -49,7 +49,7 @@ def test_intervals_cover():
     truth /= np.sqrt(np.outer(np.diagonal(-truth), np.diagonal(-truth)))
     inside = []
     for seed in range(40):
-        ends = RectifiedGaussianNetwork("fdr").fit(floored(model, 2000, seed)).confidence_intervals()
+        ends = RectifiedGaussianGraph("fdr").fit(floored(model, 2000, seed)).confidence_intervals()
         low, high = ends["partial_correlation"][np.triu_indices(10, 1)].T
         inside.append((low < truth[np.triu_indices(10, 1)]) & (truth[np.triu_indices(10, 1)] < high))
     assert np.mean(inside) == pytest.approx(0.95, abs=0.02)

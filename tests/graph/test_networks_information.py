@@ -15,9 +15,9 @@ def test_the_criterion_is_that_of_the_rows_likelihood():
     graphs = np.array([np.abs(r) > level for level in (0.9, 0.3, 0.1)]) & ~np.eye(5, dtype=bool)
 
     def written_out(graph):
-        law = multivariate_normal(np.zeros(5), np.linalg.inv(refitted_precision(r, graph)))
+        distribution = multivariate_normal(np.zeros(5), np.linalg.inv(refitted_precision(r, graph)))
         edges = graph.sum() / 2
-        return -2.0 * law.logpdf(rows).sum() + edges * (np.log(80) + 2.0 * np.log(5))
+        return -2.0 * distribution.logpdf(rows).sum() + edges * (np.log(80) + 2.0 * np.log(5))
 
     expected = np.array([written_out(graph) for graph in graphs])
     np.testing.assert_allclose(np.diff(criteria(r, graphs, 80.0)), np.diff(expected), atol=1e-6)

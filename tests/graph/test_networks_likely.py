@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from benchmarks.networks.tables import f1
+from benchmarks.graphs.tables import f1
 from tests.graph.tables import chain_edges
 from unrelu.graph.edges import left_to_pairs, likely_edges, refitted_precision, tied_probability
-from unrelu.graph.learning import known_of_rows, learn_network
+from unrelu.graph.learning import known_of_rows, learn_graph
 
 
 def a_tree(d, seed):
@@ -104,12 +104,12 @@ def test_noise_is_dropped_and_what_was_missed_is_found():
 def test_where_edges_are_many_and_weak_more_are_found_than_by_ebic():
     """Groups of four columns, all of them tied by partial correlations of -.25, from 200 rows."""
     cliques = np.kron(np.eye(5, dtype=bool), np.ones((4, 4), dtype=bool)) & ~np.eye(20, dtype=bool)
-    law = np.linalg.inv(np.eye(20) + 0.25 * cliques)
+    distribution = np.linalg.inv(np.eye(20) + 0.25 * cliques)
     ahead = []
     for seed in range(4):
-        rows = np.random.default_rng(seed).multivariate_normal(np.zeros(20), law, 200)
+        rows = np.random.default_rng(seed).multivariate_normal(np.zeros(20), distribution, 200)
         known = known_of_rows(np.corrcoef(rows, rowvar=False), 200)
         ahead.append(
-            f1(learn_network(known, "likely").adjacency, cliques) - f1(learn_network(known, "ebic").adjacency, cliques)
+            f1(learn_graph(known, "likely").adjacency, cliques) - f1(learn_graph(known, "ebic").adjacency, cliques)
         )
     assert np.mean(ahead) > 0.2

@@ -1,4 +1,4 @@
-"""Trajectories between walls: they stay inside, keep energy and law, and can be walked back."""
+"""Trajectories between walls: they stay inside, keep energy and distribution, and can be walked back."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_one_trajectory(n):
     assert bounced > 5
 
 
-def test_the_law_stays():
+def test_the_distribution_stays():
     rng, v, gap = problem(7, 3)
     before = rejection_draws(np.zeros(3), v, gap, 5000, rng)
     after, root, end = before.copy(), np.linalg.cholesky(v), np.empty(3)

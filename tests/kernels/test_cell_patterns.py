@@ -16,8 +16,8 @@ def test_densities_of_cells_given_the_others_are_exact_without_floors():
     never = np.full(x.shape, -50.0)
     ratios, predicted, rows = np.empty(x.shape), np.empty((2, *x.shape)), np.empty(40)
     precision = np.linalg.inv(r)
-    law = (np.full(5, -np.inf), np.zeros(5), np.ones(5), precision)
-    judge_cells(x, law, float(np.linalg.slogdet(precision)[1]), never, False, ratios, predicted, rows)
+    distribution = (np.full(5, -np.inf), np.zeros(5), np.ones(5), precision)
+    judge_cells(x, distribution, float(np.linalg.slogdet(precision)[1]), never, False, ratios, predicted, rows)
     for i in range(40):
         known = np.flatnonzero(~np.isnan(x[i]))
         for j in known:
@@ -36,8 +36,10 @@ def test_a_bad_cell_does_not_spoil_the_judgement_of_the_others():
     x[0, 1], x[0, 4] = 9.0, -7.0
     ratios, predicted, rows = np.empty((1, 6)), np.empty((2, 1, 6)), np.empty(1)
     precision = np.linalg.inv(r)
-    law = (np.full(6, -np.inf), np.zeros(6), np.ones(6), precision)
-    judge_cells(x, law, float(np.linalg.slogdet(precision)[1]), np.full((1, 6), -7.0), False, ratios, predicted, rows)
+    distribution = (np.full(6, -np.inf), np.zeros(6), np.ones(6), precision)
+    judge_cells(
+        x, distribution, float(np.linalg.slogdet(precision)[1]), np.full((1, 6), -7.0), False, ratios, predicted, rows
+    )
     np.testing.assert_array_equal(ratios[0] < 0.0, [False, True, False, False, True, False])
     assert (ratios[0, [0, 2, 3, 5]] > 5.0).all()
     np.testing.assert_allclose(predicted[0, 0], 0.0, atol=1e-4)  # what all kept cells say, of the bad ones as well
@@ -45,9 +47,9 @@ def test_a_bad_cell_does_not_spoil_the_judgement_of_the_others():
 
 def test_bin_posteriors():
     bins = np.array([[0, 2], [1, -1], [1, 2]])
-    genuine, bad = np.full((3, 2), 0.5), np.full((3, 2), 2.0)
+    inlier, bad = np.full((3, 2), 0.5), np.full((3, 2), 2.0)
     shares, sums = np.array([[0.1, 0.0, 0.2], [0.9, 0.9, 0.8]]), np.zeros((2, 3))
-    bin_posteriors(bins, genuine / bad, np.array([1.0, 1.0, 0.5]), shares, sums)
+    bin_posteriors(bins, inlier / bad, np.array([1.0, 1.0, 0.5]), shares, sums)
     first, second = 0.1 * 2.0 / (0.9 * 0.5), 0.2 * 2.0 / (0.8 * 0.5)
     np.testing.assert_allclose(sums[0], [first / (1 + first), 0.0, 1.5 * second / (1 + second)])
     np.testing.assert_allclose(sums[1], [np.log1p(first), 0.0, 1.5 * np.log1p(second)])

@@ -5,12 +5,12 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from unrelu.passes.tiles import marks_of
+from unrelu.passes.tiles import censoring_of
 from unrelu.posterior.density import Density
 
 
 def factor_model(d, k, seed=0):
-    """(bias, scale, correlation, loadings), 10 to 90 % of every column in common."""
+    """(mean, scale, correlation, loadings), 10 to 90 % of every column in common."""
     rng = np.random.default_rng(seed)
     loadings = rng.standard_normal((d, k))
     if k:
@@ -20,10 +20,10 @@ def factor_model(d, k, seed=0):
     return rng.normal(0.2, 0.4, d), rng.uniform(0.5, 2.0, d), correlation, loadings
 
 
-def rows_of(bias, scale, correlation, n=60, seed=1):
+def rows_of(mean, scale, correlation, n=60, seed=1):
     """Rows of the model with some cells missing; the first is all floored, the second all seen, the third missing."""
     rng = np.random.default_rng(seed)
-    x = np.maximum(bias + scale * rng.multivariate_normal(np.zeros(len(bias)), correlation, n), 0.0)
+    x = np.maximum(mean + scale * rng.multivariate_normal(np.zeros(len(mean)), correlation, n), 0.0)
     x[rng.random(x.shape) < 0.1] = np.nan
     x[0], x[1], x[2] = 0.0, 1.5, np.nan
     return x
@@ -32,11 +32,11 @@ def rows_of(bias, scale, correlation, n=60, seed=1):
 @pytest.mark.parametrize(("d", "k"), [(1, 0), (4, 1), (12, 3), (40, 5), (60, 0)])
 @pytest.mark.parametrize("kind", [np.float64, np.float32])
 def test_as_with_all_correlations(d, k, kind):
-    bias, scale, correlation, loadings = factor_model(d, k)
-    x = rows_of(bias, scale, correlation).astype(kind)
+    mean, scale, correlation, loadings = factor_model(d, k)
+    x = rows_of(mean, scale, correlation).astype(kind)
     floor = np.zeros(d)
-    dense = Density(bias, scale, correlation, floor)
-    few = Density(bias, scale, correlation, floor, loadings)
+    dense = Density(mean, scale, correlation, floor)
+    few = Density(mean, scale, correlation, floor, loadings)
     swept = [each.log_density(x, converged=False) for each in (few, dense)]
     np.testing.assert_allclose(*swept, rtol=1e-9, atol=1e-9)
     # Both are expectation propagation, corrected; where two cells are floored the one is exact.
@@ -48,12 +48,12 @@ def test_as_with_all_correlations(d, k, kind):
 
 
 def test_a_column_without_variance():
-    bias, scale, correlation, loadings = factor_model(5, 2)
+    mean, scale, correlation, loadings = factor_model(5, 2)
     scale[3] = 0.0
-    x = rows_of(bias, np.where(scale > 0.0, scale, 0.0), correlation)
+    x = rows_of(mean, np.where(scale > 0.0, scale, 0.0), correlation)
     x[5, 3] = 7.0
     floor = np.zeros(5)
-    few, dense = Density(bias, scale, correlation, floor, loadings), Density(bias, scale, correlation, floor)
+    few, dense = Density(mean, scale, correlation, floor, loadings), Density(mean, scale, correlation, floor)
     swept = [each.log_density(x, converged=False) for each in (few, dense)]
     np.testing.assert_allclose(*swept, rtol=1e-9, atol=1e-12)
 
@@ -75,12 +75,12 @@ def test_one_floored_cell_is_exact():
 
 
 def test_at_least_is_at_most_upside_down():
-    bias, scale, correlation, loadings = factor_model(12, 3)
-    x = rows_of(bias, scale, correlation)
-    x, marks = marks_of(x, None, np.zeros(12))
+    mean, scale, correlation, loadings = factor_model(12, 3)
+    x = rows_of(mean, scale, correlation)
+    x, marks = censoring_of(x, None, np.zeros(12))
     sign = np.where(np.arange(12) % 3 == 0, -1.0, 1.0)
-    upright = Density(bias, scale, correlation, loadings=loadings)
-    turned = Density(sign * bias, scale, correlation * np.outer(sign, sign), loadings=loadings * sign[:, None])
+    upright = Density(mean, scale, correlation, loadings=loadings)
+    turned = Density(sign * mean, scale, correlation * np.outer(sign, sign), loadings=loadings * sign[:, None])
     for converged in (False, True):
         given = x * sign, (marks * sign).astype(np.int8), converged
         np.testing.assert_allclose(turned.log_density(*given), upright.log_density(x, marks, converged), rtol=1e-10)

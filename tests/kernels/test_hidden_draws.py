@@ -33,7 +33,7 @@ def model(seed, d):
 
 
 def correlation_errors(x, i, j):
-    """The correlation of two columns and its standard error, whatever their law."""
+    """The correlation of two columns and its standard error, whatever their distribution."""
     a, b = (x[:, i] - x[:, i].mean()) / x[:, i].std(), (x[:, j] - x[:, j].mean()) / x[:, j].std()
     r = np.mean(a * b)
     return r, np.std(a * b - 0.5 * r * (a * a + b * b)) / np.sqrt(len(x))

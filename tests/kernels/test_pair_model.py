@@ -6,14 +6,7 @@ import pytest
 from tests.references import bivariate
 from unrelu.kernels import pair_solver as pair_model
 
-CASES = [
-    (-0.5, 0.7, 0.6),
-    (1.2, 0.3, -0.4),
-    (-1.0, -1.3, 0.9),
-    (0.0, 0.0, 0.2),
-    (2.5, -1.5, -0.7),
-    (1.0, 1.0, -0.9),
-]
+CASES = [(-0.5, 0.7, 0.6), (1.2, 0.3, -0.4), (-1.0, -1.3, 0.9), (0.0, 0.0, 0.2), (2.5, -1.5, -0.7), (1.0, 1.0, -0.9)]
 
 
 class Pair:

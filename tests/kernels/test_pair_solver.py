@@ -24,8 +24,7 @@ def simulate_latent(rng, n, a1, a2, r):
 
 
 @pytest.mark.parametrize(
-    ("a1", "a2", "r"),
-    [(0.0, 0.0, 0.5), (-1.0, 1.0, 0.5), (0.5, 0.5, -0.9), (-1.28, -1.28, 0.3), (1.5, -0.5, 0.9)],
+    ("a1", "a2", "r"), [(0.0, 0.0, 0.5), (-1.0, 1.0, 0.5), (0.5, 0.5, -0.9), (-1.28, -1.28, 0.3), (1.5, -0.5, 0.9)]
 )
 def test_solves_the_quasi_score_equation(a1, a2, r):
     x = np.maximum(simulate_latent(np.random.default_rng(3), 3000, a1, a2, r), 0.0)
@@ -50,7 +49,7 @@ def test_standard_error_is_the_sandwich_of_row_influences(a1, a2, r):
         own, floored = u[:, k], x[:, k] == 0.0
         kappa = np.exp(-0.5 * a * a) / np.sqrt(2 * np.pi) / reference.bivariate.marginal_moment(-a, 0)
         score = np.stack([np.where(floored, -kappa, own), np.where(floored, a * kappa, own**2 - 1.0)])
-        # d mean / d(bias, scale) = Cov(statistics, score of the latent pair)
+        # d mean / d(mean, scale) = Cov(statistics, score of the latent pair)
         pull = (own - r * u[:, 1 - k]) / (1 - r * r)
         effect = np.stack([pull, pull * own - 1.0]) @ (rows - mean) / n
         influence -= (effect @ w) @ np.linalg.solve(score @ score.T / n, score)

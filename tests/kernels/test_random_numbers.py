@@ -1,4 +1,4 @@
-"""Streams of rows against plain integers, and their normals against the normal law."""
+"""Streams of rows against plain integers, and their normals against the normal distribution."""
 
 import numpy as np
 import pytest

@@ -8,11 +8,11 @@ from tests.references import row_density as reference
 from tests.references.likelihood import lower_orthant
 from unrelu.kernels.hidden_cells import cell_residuals, hidden_rows
 from unrelu.kernels.normal import log_probability_and_hazard
-from unrelu.passes.tiles import marks_of
+from unrelu.passes.tiles import censoring_of
 
 
 def model(seed, d, largest=None):
-    """(bias, scale, correlation, floor) of any size; correlations at most ``largest``, where that is given."""
+    """(mean, scale, correlation, floor) of any size; correlations at most ``largest``, where that is given."""
     rng = np.random.default_rng(seed)
     if largest is None:
         w = rng.standard_normal((d, d)) + 0.5 * np.eye(d)
@@ -29,28 +29,28 @@ def model(seed, d, largest=None):
 
 
 def draw(parameters, n, seed):
-    bias, scale, correlation, floor = parameters
-    z = np.random.default_rng(seed).standard_normal((n, len(bias)))
-    return np.maximum(bias + scale * (z @ np.linalg.cholesky(correlation).T), floor)
+    mean, scale, correlation, floor = parameters
+    z = np.random.default_rng(seed).standard_normal((n, len(mean)))
+    return np.maximum(mean + scale * (z @ np.linalg.cholesky(correlation).T), floor)
 
 
-def sweep_once(x, beyond, bias, scale, precision, out):
-    bias, scale = np.ascontiguousarray(bias), np.ascontiguousarray(scale)
-    hidden_rows(x, beyond, bias, scale, precision, False, out, np.empty((4, 0, len(bias))), np.empty((0, 0)))
+def sweep_once(x, censoring, mean, scale, precision, out):
+    mean, scale = np.ascontiguousarray(mean), np.ascontiguousarray(scale)
+    hidden_rows(x, censoring, mean, scale, precision, False, out, np.empty((4, 0, len(mean))), np.empty((0, 0)))
 
 
 def density(x, parameters):
-    bias, scale, correlation, floor = parameters
+    mean, scale, correlation, floor = parameters
     out = np.empty(len(x))
     log_det = float(np.linalg.slogdet(correlation)[1])
-    sweep_once(*marks_of(x, None, floor), bias, scale, np.linalg.inv(correlation), out)
+    sweep_once(*censoring_of(x, None, floor), mean, scale, np.linalg.inv(correlation), out)
     return out - 0.5 * log_det
 
 
 def residuals(x, parameters):
-    bias, scale, correlation, floor = parameters
+    mean, scale, correlation, floor = parameters
     out = np.empty(x.shape)
-    cell_residuals(*marks_of(x, None, floor), bias, scale, np.linalg.inv(correlation), out)
+    cell_residuals(*censoring_of(x, None, floor), mean, scale, np.linalg.inv(correlation), out)
     return out
 
 
@@ -74,10 +74,10 @@ def test_exact_with_at_most_one_floored_cell(d, count):
 
 
 def test_exact_for_independent_columns():
-    bias, scale, _, floor = model(0, 6)
-    parameters = (bias, scale, np.eye(6), floor)
+    mean, scale, _, floor = model(0, 6)
+    parameters = (mean, scale, np.eye(6), floor)
     x = draw(parameters, 50, 1)
-    u, limit = (x - bias) / scale, (floor - bias) / scale
+    u, limit = (x - mean) / scale, (floor - mean) / scale
     expected = np.where(x > floor, -0.5 * (u**2 + np.log(2 * np.pi)), log_ndtr(limit)).sum(axis=1)
     assert 0 < np.count_nonzero(x == floor) < x.size
     np.testing.assert_allclose(density(x, parameters), expected, rtol=1e-10)
@@ -124,8 +124,8 @@ def test_the_same_algebra_in_covariances(d, missing):
 def test_the_order_of_the_turns_is_that_of_the_columns():
     """Moment matching depends on the order a little, so the twin above must tell one order from another."""
     parameters = model(5, 5)
-    bias, scale, correlation, floor = parameters
-    backwards = (bias[::-1], scale[::-1], correlation[::-1, ::-1], floor[::-1])
+    mean, scale, correlation, floor = parameters
+    backwards = (mean[::-1], scale[::-1], correlation[::-1, ::-1], floor[::-1])
     difference = density(floor[None, :].copy(), parameters) - density(floor[None, ::-1].copy(), backwards)
     assert 1e-6 < abs(difference[0]) < 0.05
 
@@ -133,17 +133,17 @@ def test_the_order_of_the_turns_is_that_of_the_columns():
 @pytest.mark.parametrize("r", [-0.6, 0.0, 0.3, 0.8])
 def test_integrates_to_one(r):
     """Both cells seen, either, none: by Gauss-Legendre from the floor to nine standard deviations."""
-    bias, scale, floor = np.array([0.4, -0.3]), np.array([1.0, 2.0]), np.array([0.1, -0.5])
-    parameters = (bias, scale, np.array([[1.0, r], [r, 1.0]]), floor)
+    mean, scale, floor = np.array([0.4, -0.3]), np.array([1.0, 2.0]), np.array([0.1, -0.5])
+    parameters = (mean, scale, np.array([[1.0, r], [r, 1.0]]), floor)
     nodes, weights = np.polynomial.legendre.leggauss(120)
-    reach = (bias + 9.0 * scale - floor) / 2.0
+    reach = (mean + 9.0 * scale - floor) / 2.0
     grid = floor + reach * (nodes[:, None] + 1.0)  # 120 x 2
     weight = reach / scale * weights[:, None]  # densities are per unit of scale
     x = np.stack(np.meshgrid(grid[:, 0], grid[:, 1], indexing="ij"), axis=2).reshape(-1, 2)
     both = np.outer(weight[:, 0], weight[:, 1]).ravel() @ np.exp(density(x, parameters))
     first = weight[:, 0] @ np.exp(density(np.c_[grid[:, 0], np.full(120, floor[1])], parameters))
     second = weight[:, 1] @ np.exp(density(np.c_[np.full(120, floor[0]), grid[:, 1]], parameters))
-    limit = (floor - bias) / scale
+    limit = (floor - mean) / scale
     none = lower_orthant(limit[0], limit[1], r)
     assert both + first + second == pytest.approx(1.0 - none, abs=1e-9)  # exact with at most one floored cell
     # Two floored cells are approximated. The first term left out is r^3 / 6 Phi(h) kappa phi''(k), kappa the third
@@ -197,22 +197,22 @@ def test_rows_without_any_value_have_density_one():
 
 def test_a_missing_cell_is_integrated_over():
     """The same as leaving the column out of the model."""
-    bias, scale, correlation, floor = model(6, 4)
-    x = draw((bias, scale, correlation, floor), 30, 2)
+    mean, scale, correlation, floor = model(6, 4)
+    x = draw((mean, scale, correlation, floor), 30, 2)
     holes = x.copy()
     holes[:, 2] = np.nan
     keep = [0, 1, 3]
-    without = density(x[:, keep].copy(), (bias[keep], scale[keep], correlation[np.ix_(keep, keep)], floor[keep]))
-    np.testing.assert_allclose(density(holes, (bias, scale, correlation, floor)), without, rtol=1e-10, atol=1e-10)
+    without = density(x[:, keep].copy(), (mean[keep], scale[keep], correlation[np.ix_(keep, keep)], floor[keep]))
+    np.testing.assert_allclose(density(holes, (mean, scale, correlation, floor)), without, rtol=1e-10, atol=1e-10)
 
 
 @pytest.mark.parametrize("d", [2, 3, 6])
 def test_residuals_without_floored_cells_are_plain_regressions(d):
     """(x_j - E[x_j | rest]) / sd = (Q u)_j / sqrt(Q_jj)."""
-    bias, scale, correlation, floor = parameters = model(20 + d, d)
+    mean, scale, correlation, floor = parameters = model(20 + d, d)
     x = np.maximum(draw(parameters, 20, d), floor + 0.01)
     q = np.linalg.inv(correlation)
-    expected = ((x - bias) / scale) @ q / np.sqrt(q.diagonal())
+    expected = ((x - mean) / scale) @ q / np.sqrt(q.diagonal())
     np.testing.assert_allclose(residuals(x, parameters), expected, rtol=1e-9, atol=1e-9)
 
 
@@ -232,16 +232,16 @@ def test_residuals_with_one_floored_cell(d, missing):
 @pytest.mark.parametrize("count", [2, 3, 7])
 def test_residuals_are_those_of_a_missing_cell(count):
     """By the posterior that the converged density has of the cell where it is missing: the same through both doors."""
-    bias, scale, correlation, floor = parameters = model(40, 8)
+    mean, scale, correlation, floor = parameters = model(40, 8)
     x = floor_cells(draw(parameters, 5, 1), floor, count, 2)
     x[:, 7] = np.where(np.arange(5) % 2 == 0, np.nan, x[:, 7])
     found = residuals(x, parameters)
     for j in range(8):
-        values, marks = marks_of(np.where(np.arange(8) == j, np.nan, x), None, floor)
+        values, marks = censoring_of(np.where(np.arange(8) == j, np.nan, x), None, floor)
         moments = np.empty((4, *x.shape))
-        given = (bias, scale, np.linalg.inv(correlation), True)
+        given = (mean, scale, np.linalg.inv(correlation), True)
         hidden_rows(values, marks, *given, np.empty(5), moments, np.empty((0, 0)))
-        u = (np.maximum(x[:, j], floor[j]) - bias[j]) / scale[j]
+        u = (np.maximum(x[:, j], floor[j]) - mean[j]) / scale[j]
         np.testing.assert_allclose(found[:, j], (u - moments[0, :, j]) / np.sqrt(moments[1, :, j]), rtol=1e-7)
 
 
@@ -269,12 +269,12 @@ def test_residuals_with_one_floored_cell_by_brute_force():
 
 
 def test_at_least_is_at_most_upside_down():
-    bias, scale, correlation, floor = parameters = model(7, 4)
-    x, marks = marks_of(draw(parameters, 40, 3), None, floor)
+    mean, scale, correlation, floor = parameters = model(7, 4)
+    x, marks = censoring_of(draw(parameters, 40, 3), None, floor)
     sign = np.array([1.0, -1.0, 1.0, -1.0])
     out, turned = np.empty(40), np.empty(40)
-    sweep_once(x, marks, bias, scale, np.linalg.inv(correlation), out)
-    given = (x * sign, (marks * sign).astype(np.int8), bias * sign, scale)
+    sweep_once(x, marks, mean, scale, np.linalg.inv(correlation), out)
+    given = (x * sign, (marks * sign).astype(np.int8), mean * sign, scale)
     sweep_once(*given, np.linalg.inv(correlation * np.outer(sign, sign)), turned)
     assert (marks[:, [1, 3]] != 0).any()
     np.testing.assert_allclose(turned, out, rtol=1e-12)

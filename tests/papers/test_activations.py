@@ -30,7 +30,7 @@ def test_what_was_activated_comes_back_and_is_learned_as_a_gaussian(name):
     undone = undo_activation(FORWARD[name](y), name, slope=0.2)
     np.testing.assert_allclose(undone, y, rtol=1e-9, atol=1e-9)
     learner = RectifiedGaussianLearner(floor=None).fit(undone)
-    np.testing.assert_allclose(learner.bias_, y.mean(axis=0), atol=1e-5)
+    np.testing.assert_allclose(learner.mean_, y.mean(axis=0), atol=1e-5)
     np.testing.assert_allclose(learner.covariance_, np.cov(y.T, bias=True), atol=1e-4)
 
 

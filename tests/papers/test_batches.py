@@ -6,7 +6,7 @@ import pytest
 
 from unrelu.contracts import Block
 from unrelu.errors import InvalidParameterError
-from unrelu.papers.batches import BINS, count_exceedances, count_in_bins, sum_batches, tally_columns
+from unrelu.papers.batches import BINS, count_exceedances, count_in_bins, sum_batches, tallied_columns
 
 ZERO = np.zeros(2)
 
@@ -18,40 +18,40 @@ def table(n=257):
 
 
 def ask(x, batches, block_rows=None, **options):
-    question = partial(tally_columns, ZERO, (0.0, 0.0))
+    question = partial(tallied_columns, ZERO, (0.0, 0.0))
     cuts = range(0, len(x), block_rows or len(x))
     blocks = [Block(x[k : k + (block_rows or len(x))], k) for k in cuts]
-    tally = question(blocks[0])
+    tallied = question(blocks[0])
     for block in blocks[1:]:
-        tally = tally.merge(question(block))
-    means = partial(sum_batches, ZERO, ZERO, np.ones(2), tally, np.full(2, batches), **options)
+        tallied = tallied.merge(question(block))
+    means = partial(sum_batches, ZERO, ZERO, np.ones(2), tallied, np.full(2, batches), **options)
     record = means(blocks[0])
     for block in blocks[1:]:
         record = record.merge(means(block))
-    return tally, record.values
+    return tallied, record.values
 
 
-def test_tally_is_that_of_the_values_above_the_floor():
+def test_tallied_is_that_of_the_values_above_the_floor():
     x = table()
-    tally, _ = ask(x, 3, block_rows=50)
+    tallied, _ = ask(x, 3, block_rows=50)
     for j in range(2):
         column = x[:, j]
         positive = column[column > 0]
-        assert tally.above[j] == len(positive)
-        assert tally.observed[j] == np.count_nonzero(~np.isnan(column))
-        assert tally.mean[j] == pytest.approx(positive.mean(), rel=1e-12)
-        assert tally.variance[j] == pytest.approx(positive.var(), rel=1e-12)
+        assert tallied.above[j] == len(positive)
+        assert tallied.observed[j] == np.count_nonzero(~np.isnan(column))
+        assert tallied.mean[j] == pytest.approx(positive.mean(), rel=1e-12)
+        assert tallied.variance[j] == pytest.approx(positive.var(), rel=1e-12)
 
 
 @pytest.mark.parametrize("scattered", [False, True])
 def test_batches_are_equal_and_lose_nothing(scattered):
     x = table()
-    tally, sums = ask(x, 7, scattered=scattered)
+    tallied, sums = ask(x, 7, scattered=scattered)
     for j in range(2):
         positive = x[:, j][x[:, j] > 0]
         assert np.ptp(sums[j, :, 0]) <= 1
         np.testing.assert_allclose(
-            sums[j].sum(axis=0), [tally.above[j], positive.sum(), (positive**2).sum() / 2], rtol=1e-12
+            sums[j].sum(axis=0), [tallied.above[j], positive.sum(), (positive**2).sum() / 2], rtol=1e-12
         )
 
 
@@ -86,7 +86,7 @@ def test_blocks_do_not_matter(scattered, block_rows):
 
 def test_weights_are_refused():
     with pytest.raises(InvalidParameterError, match="no row weights"):
-        tally_columns(ZERO, (0.0, 0.0), Block(table(), 0, np.ones(257)))
+        tallied_columns(ZERO, (0.0, 0.0), Block(table(), 0, np.ones(257)))
 
 
 @pytest.mark.parametrize("scattered", [False, True])

@@ -10,7 +10,7 @@ import pytest
 from unrelu.methods import OnePass
 from unrelu.papers import study as claims
 from unrelu.papers.experiments import EXPERIMENTS
-from unrelu.papers.study import BIAS, GENUINE, KL, ROWS, WEIGHTS, Claim, Curve, Reading, Setting
+from unrelu.papers.study import BIAS, INLIER, KL, ROWS, WEIGHTS, Claim, Curve, Reading, Setting
 
 FIRST, SECOND = (Curve(name, lambda seed: OnePass()) for name in ("first", "second"))
 SETTINGS = tuple(Setting(n, 2) for n in (100, 200, 400))
@@ -58,9 +58,9 @@ def test_chance_is_allowed_for(made_up, test, means):
 
 
 def compared(made_up, test, first, second, shares=(0.8, 0.9, 1.0)):
-    settings = tuple(Setting(100, 2, genuine=p) for p in shares)
-    results = made_up(GENUINE, settings, {(FIRST, BIAS): first, (SECOND, BIAS): second})
-    return claim(test, curves=((FIRST, SECOND),), axis=GENUINE).judge(results).held
+    settings = tuple(Setting(100, 2, inlier=p) for p in shares)
+    results = made_up(INLIER, settings, {(FIRST, BIAS): first, (SECOND, BIAS): second})
+    return claim(test, curves=((FIRST, SECOND),), axis=INLIER).judge(results).held
 
 
 @pytest.mark.parametrize(
@@ -145,4 +145,4 @@ def test_every_reading_has_the_same_claims():
 
 def test_a_setting_is_told_as_its_axis_sees_it():
     assert ROWS.text(Setting(20_000, 5)) == "n = 20,000"
-    assert GENUINE.text(Setting(1, 1, genuine=0.95)) == "p = 0.95"
+    assert INLIER.text(Setting(1, 1, inlier=0.95)) == "p = 0.95"

@@ -8,7 +8,7 @@ from unrelu import RectifiedGaussian, RectifiedGaussianLearner, methods
 from unrelu.contracts import Assumptions, Evidence, RowParameters
 from unrelu.errors import InvalidDataError
 from unrelu.papers.batches import count_exceedances
-from unrelu.papers.learners import checked_tally, exceedance_angles
+from unrelu.papers.learners import checked_tallied, exceedance_angles
 from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples
 
@@ -20,15 +20,15 @@ def estimate(x, bias, names=None, **options):
     assumptions = Assumptions((0.0,) * d)
     rows = RowParameters(np.array(bias), np.ones(d), np.zeros(d), np.full((d, 2, 2), np.nan), np.zeros((d, 2, 3)))
     evidence = Evidence(ArraySamples(x, feature_names=names), LocalEngine())
-    tally = checked_tally(evidence, assumptions)
-    counts = evidence.collect(partial(count_exceedances, rows.bias)).values
-    return exceedance_angles(tally, counts, rows, evidence.feature_names, **options)
+    tallied = checked_tallied(evidence, assumptions)
+    counts = evidence.collect(partial(count_exceedances, rows.mean)).values
+    return exceedance_angles(tallied, counts, rows, evidence.feature_names, **options)
 
 
 def test_lemma_2_counts_give_the_angle():
     truth = RectifiedGaussian([0.3, 0.0, 1.0], S)
     x = truth.sample(100_000, random_state=0)
-    pairs = estimate(x, truth.bias)
+    pairs = estimate(x, truth.mean)
     upper = np.triu_indices(3, 1)
     z = (pairs.correlation - truth.correlation)[upper] / pairs.stderr[upper]
     assert np.all(np.abs(z) < 4)
@@ -45,7 +45,7 @@ def test_standard_errors_are_those_of_the_count():
     truth = RectifiedGaussian([0.3, 0.0, 1.0], S)
     z = []
     for seed in range(200):
-        pairs = estimate(truth.sample(500, random_state=seed), truth.bias)
+        pairs = estimate(truth.sample(500, random_state=seed), truth.mean)
         z.append(((pairs.correlation - truth.correlation) / np.where(pairs.stderr > 0, pairs.stderr, 1))[0, 1])
     assert np.mean(np.square(z)) == pytest.approx(1.0, abs=0.3)  # 200 z-scores: standard error .1
 

@@ -13,13 +13,13 @@ from unrelu import RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.contracts import Assumptions, Block, Evidence, RowParameters
 from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError, about
 from unrelu.methods import FilteredGradient, TruncatedSGD
-from unrelu.papers.batches import count_exceedances, tally_columns
+from unrelu.papers.batches import count_exceedances, tallied_columns
 from unrelu.papers.learners import exceedance_angles
 from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples
 
 TRUTH = RectifiedGaussian([0.4, 1.0], [[1.0, 0.3], [0.3, 0.8]])
-ASSUMPTIONS = Assumptions((0.0, 0.0), nonnegative_bias=True)
+ASSUMPTIONS = Assumptions((0.0, 0.0), nonnegative_mean=True)
 X = TRUTH.sample(6000, random_state=0)
 
 
@@ -31,7 +31,7 @@ def learned(method, x=X, seed=0):
 
 def marginals(method, x=X, seed=0):
     rows = learned(method, x, seed).rows
-    return np.stack([rows.bias, rows.scale])
+    return np.stack([rows.mean, rows.scale])
 
 
 def descended(gradients, steps, radius=3.0):
@@ -39,9 +39,11 @@ def descended(gradients, steps, radius=3.0):
     v = np.array([1.0 / radius, 0.0])
     for t in range(1, steps + 1):
         mu, sigma = v[1] / v[0], v[0] ** -0.5
-        law = stats.truncnorm(-mu / sigma, np.inf, mu, sigma)
+        distribution = stats.truncnorm(-mu / sigma, np.inf, mu, sigma)
         half_square, minus_mean = gradients[min(t, len(gradients)) - 1]
-        gradient = np.array([half_square - 0.5 * (law.var() + law.mean() ** 2), minus_mean + law.mean()])
+        gradient = np.array(
+            [half_square - 0.5 * (distribution.var() + distribution.mean() ** 2), minus_mean + distribution.mean()]
+        )
         v = v - gradient / (0.1 * t)
         v = np.array([np.clip(v[0], 1.0 / radius, radius), np.clip(v[1], -radius, radius)])
     return np.array([max(v[1] / v[0], 0.0), v[0] ** -0.5])
@@ -111,7 +113,7 @@ def test_steps_of_one_value_approach_the_descent_on_all():
 def test_blocks_do_not_change_what_is_drawn():
     method = FilteredGradient(None, stochastic=True)
     whole = method.learn(Evidence(ArraySamples(X, block_rows=6000), LocalEngine()), ASSUMPTIONS, 3)
-    np.testing.assert_allclose(learned(method, seed=3).rows.bias, whole.rows.bias, rtol=1e-10)
+    np.testing.assert_allclose(learned(method, seed=3).rows.mean, whole.rows.mean, rtol=1e-10)
 
 
 def test_filters_at_every_step():
@@ -143,13 +145,13 @@ def with_outliers(rows, share=0.15, block=True):
 
 
 def test_consecutive_batches_resist_outliers_that_sit_together():
-    """They give nearly what the genuine rows alone give; scattered ones, or outliers anywhere, do not."""
+    """They give nearly what the inlier rows alone give; scattered ones, or outliers anywhere, do not."""
     block, anywhere = with_outliers(20_000), with_outliers(20_000, block=False)
     scattered, consecutive = (FilteredGradient(order=order, batch_size=100) for order in ("scattered", "consecutive"))
-    genuine = marginals(consecutive, block[:17_000])
-    assert np.abs(marginals(consecutive, block) - genuine).max() < 0.1
+    inlier = marginals(consecutive, block[:17_000])
+    assert np.abs(marginals(consecutive, block) - inlier).max() < 0.1
     for method, x in ((scattered, block), (scattered, anywhere), (consecutive, anywhere)):
-        assert np.abs(marginals(method, x) - genuine).max() > 0.5
+        assert np.abs(marginals(method, x) - inlier).max() > 0.5
 
 
 def fit_consecutively(x, **options):
@@ -231,7 +233,7 @@ def counted_angles(x, bias, scale):
 @pytest.mark.parametrize("method", [FilteredGradient(None, steps=3000), TruncatedSGD()])
 def test_the_matrix_of_algorithm_1_as_it_is(method):
     literal, default = learned(replace(method, project=False)), learned(method)
-    expected = counted_angles(X, literal.rows.bias, literal.rows.scale)
+    expected = counted_angles(X, literal.rows.mean, literal.rows.scale)
     np.testing.assert_allclose(literal.distribution.covariance, expected, rtol=1e-9)
     np.testing.assert_allclose(default.distribution.covariance, expected, rtol=1e-6)  # a covariance already
 
@@ -242,12 +244,12 @@ def test_a_matrix_that_is_no_covariance_is_told_and_kept():
     x = truth.sample(3000, random_state=0)
     method = FilteredGradient(None, radius=1.3, steps=1, project=False)
     evidence = Evidence(ArraySamples(x), LocalEngine())
-    assumptions = Assumptions((0.0,) * 5, nonnegative_bias=True)
+    assumptions = Assumptions((0.0,) * 5, nonnegative_mean=True)
     with pytest.raises(NotSemidefiniteError, match=r"an eigenvalue of -\d") as caught:
         method.learn(evidence, assumptions, 0)
     found = caught.value
     np.testing.assert_allclose(
-        found.covariance, counted_angles(x, found.bias, np.sqrt(np.diagonal(found.covariance))), rtol=1e-9
+        found.covariance, counted_angles(x, found.mean, np.sqrt(np.diagonal(found.covariance))), rtol=1e-9
     )
     projected = FilteredGradient(None, radius=1.3, steps=1).learn(evidence, assumptions, 0).distribution
     assert np.linalg.eigvalsh(projected.covariance)[0] > -1e-9
@@ -261,9 +263,9 @@ def test_angles_are_clipped_by_default_alone():
     x = np.full((1000, 2), 2.0)
     x[:400, 0] = 0.0
     rows = RowParameters(np.ones(2), np.ones(2), np.zeros(2), np.full((2, 2, 2), np.nan), np.zeros((2, 2, 3)))
-    tally, counts = tally_columns(np.zeros(2), (0.0, 0.0), Block(x)), count_exceedances(np.ones(2), Block(x)).values
+    tallied, counts = tallied_columns(np.zeros(2), (0.0, 0.0), Block(x)), count_exceedances(np.ones(2), Block(x)).values
     default, literal = (
-        exceedance_angles(tally, counts, rows, None, project=p).correlation[0, 1] for p in (True, False)
+        exceedance_angles(tallied, counts, rows, None, project=p).correlation[0, 1] for p in (True, False)
     )
     assert default == 1.0
     assert literal == pytest.approx(math.cos(-0.2 * math.pi))

@@ -1,4 +1,5 @@
-"""The theorems' numbers against hand calculation and simulation; the planner against exact laws and real fits."""
+"""The theorems' numbers against hand calculation and simulation; the planner against exact distributions and real
+fits."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from unrelu.metrics import parameter_errors
 from unrelu.papers.guarantees.planner import Influences, SquaredError
 from unrelu.synthetic import random_model
 
-one_pass = partial(RectifiedGaussianLearner, "one_pass", shape="normal")  # what the planner plans for
+one_pass = partial(RectifiedGaussianLearner, "one_pass", margins="normal")  # what the planner plans for
 
 
 def test_every_function_has_an_example_and_cites_its_source() -> None:
@@ -101,7 +102,7 @@ def test_exceedances_do_not_depend_on_the_biases() -> None:
     model = RectifiedGaussian([0.3, 5.0, 1.0], [[1, -0.6, 0], [-0.6, 1, 0.4], [0, 0.4, 4]], floor=[0.0, 4.0, -1.0])
     x = model.sample(200_000, random_state=0)
     for i, j in [(0, 1), (1, 2), (0, 2)]:
-        share = np.mean((x[:, i] > model.bias[i]) & (x[:, j] > model.bias[j]))
+        share = np.mean((x[:, i] > model.mean[i]) & (x[:, j] > model.mean[j]))
         assert guarantees.exceedance_probability(model, i, j) == pytest.approx(share, abs=4 * 0.5 / 200_000**0.5)
         w = model.weights()
         assert guarantees.exceedance_probability(model, i, j) == pytest.approx(
@@ -111,10 +112,10 @@ def test_exceedances_do_not_depend_on_the_biases() -> None:
 
 def test_wrong_biases_shift_the_probability_by_no_more_than_lemma_3() -> None:
     for r in (-0.99, -0.3, 0.0, 0.8):
-        law = stats.multivariate_normal(cov=[[1.0, r], [r, 1.0]])
+        distribution = stats.multivariate_normal(cov=[[1.0, r], [r, 1.0]])
         for epsilon in (0.01, 0.3, 1.0, 3.0):
             shifts = [
-                abs(law.cdf([first * epsilon, second * epsilon]) - law.cdf([0.0, 0.0]))
+                abs(distribution.cdf([first * epsilon, second * epsilon]) - distribution.cdf([0.0, 0.0]))
                 for first in (-1, 0, 1)
                 for second in (-1, 0, 1)
             ]
@@ -270,7 +271,7 @@ def test_wrong_arguments_are_refused(number: int) -> None:
         call()
 
 
-# --- the law of a squared error -----------------------------------------------------------------
+# --- the distribution of a squared error -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -278,13 +279,17 @@ def test_wrong_arguments_are_refused(number: int) -> None:
 )
 def test_quantiles_of_weighted_chi_squares(eigenvalues: list[float]) -> None:
     e = np.array(eigenvalues)
-    law = SquaredError(e.sum(), (e**2).sum(), (e**3).sum())
+    distribution = SquaredError(e.sum(), (e**2).sum(), (e**3).sum())
     draws = np.random.default_rng(0).standard_normal((200_000, len(e))) ** 2 @ e
     for probability, tolerance in ((0.5, 0.07), (0.8, 0.03), (0.9, 0.03), (0.95, 0.03), (0.99, 0.03)):
-        assert float(law.quantile(probability)) == pytest.approx(np.quantile(draws, probability), rel=tolerance)
-    assert law.mean_root() == pytest.approx(np.mean(np.sqrt(draws)), rel=0.015)
-    assert law.mean_root(4.0, 0.5) == pytest.approx(np.mean(np.sqrt(draws / 4.0 + 0.5)), rel=0.015)
-    assert float(law.with_trace(3.0 * law.trace).quantile(0.9)) == pytest.approx(3.0 * float(law.quantile(0.9)))
+        assert float(distribution.quantile(probability)) == pytest.approx(
+            np.quantile(draws, probability), rel=tolerance
+        )
+    assert distribution.mean_root() == pytest.approx(np.mean(np.sqrt(draws)), rel=0.015)
+    assert distribution.mean_root(4.0, 0.5) == pytest.approx(np.mean(np.sqrt(draws / 4.0 + 0.5)), rel=0.015)
+    assert float(distribution.with_trace(3.0 * distribution.trace).quantile(0.9)) == pytest.approx(
+        3.0 * float(distribution.quantile(0.9))
+    )
 
 
 def test_traces_from_influences() -> None:
@@ -295,17 +300,17 @@ def test_traces_from_influences() -> None:
     weight = rng.choice([0.5, 2.0], size=1500, p=[2 / 3, 1 / 3])  # of mean 1
     h = rng.standard_normal((1500, 6)) @ root.T
     batches = [(h[:, :2], np.diag(c)[:2]), (h[:, 2:], np.diag(c)[2:])]
-    law = SquaredError.of_influences(batches, weight)
-    assert law.trace == pytest.approx(np.trace(c), rel=1e-12)
-    assert law.square == pytest.approx(np.trace(c @ c), rel=0.02)
-    assert law.cube == pytest.approx(np.trace(c @ c @ c), rel=0.03)
+    distribution = SquaredError.of_influences(batches, weight)
+    assert distribution.trace == pytest.approx(np.trace(c), rel=1e-12)
+    assert distribution.square == pytest.approx(np.trace(c @ c), rel=0.02)
+    assert distribution.cube == pytest.approx(np.trace(c @ c @ c), rel=0.03)
 
 
 def test_a_rare_influence_counts_though_no_draw_shows_it() -> None:
     h = np.random.default_rng(0).standard_normal((500, 2)) * [1.0, 0.01]
-    law = SquaredError.of_influences([(h, np.array([1.0, 100.0]))], np.ones(500))
-    assert law.square == pytest.approx(10_001.0, rel=0.01)
-    assert law.cube == pytest.approx(1e6, rel=0.01)
+    distribution = SquaredError.of_influences([(h, np.array([1.0, 100.0]))], np.ones(500))
+    assert distribution.square == pytest.approx(10_001.0, rel=0.01)
+    assert distribution.cube == pytest.approx(1e6, rel=0.01)
 
 
 # --- influences ---------------------------------------------------------------------------------
@@ -347,7 +352,7 @@ def test_influences_are_those_of_the_learner() -> None:
     x = truth.sample(20_000, random_state=0)
     model = one_pass().fit(x).distribution_
     influences = Influences(model)
-    u = (x - model.bias) / model.row_norms
+    u = (x - model.mean) / model.std
     above = x > 0.0
     v = np.where(above, u - np.maximum(-influences.a, 0.0), 0.0)
     powers = np.stack([above.astype(float), v, v * v])
@@ -357,7 +362,7 @@ def test_influences_are_those_of_the_learner() -> None:
     w_squared = np.trace(model.covariance)
     on_bias, _ = influences.on_biases(powers)
     expected = step * on_bias[chosen].sum(axis=0) / len(x)
-    assert (moved.bias - model.bias) / w_squared**0.5 == pytest.approx(expected, rel=0.02, abs=1e-9)
+    assert (moved.mean - model.mean) / w_squared**0.5 == pytest.approx(expected, rel=0.02, abs=1e-9)
     (on_variance, _), (on_pairs, _) = influences.on_covariances(powers, len(x))
     change = (moved.covariance - model.covariance) / w_squared
     assert np.diag(change) == pytest.approx(step * on_variance[chosen].sum(axis=0) / len(x), rel=0.02, abs=1e-9)
@@ -405,7 +410,7 @@ def test_one_floored_column_has_fishers_information(a: float) -> None:
 def test_without_floors_the_errors_are_those_of_a_sample_covariance() -> None:
     """Cov(S_ij, S_kl) = (S_ik S_jl + S_il S_jk) / n: another road to C, and quantiles by simulation."""
     model = random_model(4, condition_number=20.0, random_state=1)
-    model = RectifiedGaussian(model.bias + 100.0, model.covariance)
+    model = RectifiedGaussian(model.mean + 100.0, model.covariance)
     s, trace = model.covariance, np.trace(model.covariance)
     c = (np.einsum("ik,jl->ijkl", s, s) + np.einsum("il,jk->ijkl", s, s)).reshape(16, 16) / trace**2
     rng = np.random.default_rng(0)
@@ -455,15 +460,15 @@ def test_harmless_rare_pairs_do_not_ask_for_rows() -> None:
 
 
 def test_units_floors_and_constant_columns_do_not_matter() -> None:
-    model = random_model(3, condition_number=3.0, bias="signed", random_state=2)
+    model = random_model(3, condition_number=3.0, mean="signed", random_state=2)
     rows = guarantees.rows_needed(model, bias_error=0.1, weight_error=0.1)
     unit = 1e100
-    shifted = RectifiedGaussian((model.bias + 7.0) * unit, model.covariance * unit**2, floor=7.0 * unit)
+    shifted = RectifiedGaussian((model.mean + 7.0) * unit, model.covariance * unit**2, floor=7.0 * unit)
     again = guarantees.rows_needed(shifted, bias_error=0.1, weight_error=0.1)
     assert (again.for_bias, again.for_weights) == pytest.approx((rows.for_bias, rows.for_weights), rel=1e-3)
     padded = np.zeros((4, 4))
     padded[:3, :3] = model.covariance
-    constant = RectifiedGaussian([*model.bias, 5.0], padded)
+    constant = RectifiedGaussian([*model.mean, 5.0], padded)
     assert guarantees.rows_needed(constant, bias_error=0.1, weight_error=0.1).rows == rows.rows
 
 

@@ -9,16 +9,16 @@ from unrelu.papers import batches as kernel
 def test_draws_follow_the_truncated_normal(low, mean, sd):
     rng = np.random.default_rng(0)
     draws = np.array([kernel.draw_above(rng, low, mean, sd) for _ in range(20_000)])
-    law = stats.truncnorm((low - mean) / sd, np.inf, mean, sd)
-    assert stats.kstest(draws, law.cdf).pvalue > 1e-3
+    distribution = stats.truncnorm((low - mean) / sd, np.inf, mean, sd)
+    assert stats.kstest(draws, distribution.cdf).pvalue > 1e-3
     assert draws.min() > low
 
 
 @pytest.mark.parametrize(("mu", "sigma"), [(1.0, 1.0), (0.0, 2.0), (-1.5, 0.7), (6.0, 1.0)])
 def test_truncated_moments_are_the_integrals(mu, sigma):
-    law = stats.norm(mu, sigma)
-    mass, _ = integrate.quad(law.pdf, 0, mu + 12 * sigma)
-    expected = [integrate.quad(lambda z, k=k: z**k * law.pdf(z) / mass, 0, mu + 12 * sigma)[0] for k in (1, 2)]
+    distribution = stats.norm(mu, sigma)
+    mass, _ = integrate.quad(distribution.pdf, 0, mu + 12 * sigma)
+    expected = [integrate.quad(lambda z, k=k: z**k * distribution.pdf(z) / mass, 0, mu + 12 * sigma)[0] for k in (1, 2)]
     np.testing.assert_allclose(kernel.truncated_moments(mu, sigma), expected, rtol=1e-8)
 
 

@@ -27,7 +27,7 @@ def _rest_by_g(b: float, mu: float, norm: float, power: int) -> float:
 
 
 def _image_by_g(values: Any, weights: Any, norm: float) -> tuple[float, float, float]:
-    """mu, sigma, eta of a discrete law, each expectation over g by quadrature."""
+    """mu, sigma, eta of a discrete distribution, each expectation over g by quadrature."""
     pairs = list(zip(np.ravel(values), np.ravel(weights), strict=True))
     mu = sum(
         w * integrate.quad(lambda g, b=b: (norm * g + b) * g * stats.norm.pdf(g), max(-b / norm, -12), 12)[0] / norm
@@ -86,12 +86,12 @@ def test_image_of_a_density_is_the_double_integral(p: Any) -> None:
     ],
     ids=["poisson", "skellam", "table"],
 )
-def test_image_of_a_discrete_law_is_the_sum(p: Any, points: Any) -> None:
+def test_image_of_a_discrete_distribution_is_the_sum(p: Any, points: Any) -> None:
     expected = _image_by_g(points, p.pmf(points), 1.0)
     assert _as_tuple(guarantees.linear_image(p)) == pytest.approx(expected, rel=1e-7)
 
 
-def test_an_array_is_its_empirical_law() -> None:
+def test_an_array_is_its_empirical_distribution() -> None:
     b = np.array([[-1.0, 0.2], [0.2, 3.0]])
     table = stats.rv_discrete(values=([-1.0, 0.2, 3.0], [0.25, 0.5, 0.25]))()
     expected = _as_tuple(guarantees.linear_image(table, 1.5))
@@ -111,7 +111,7 @@ def test_an_array_is_its_empirical_law() -> None:
     ],
     ids=lambda p: p.dist.name,
 )
-def test_image_of_a_symmetric_law_is_known(p: Any) -> None:
+def test_image_of_a_symmetric_distribution_is_known(p: Any) -> None:
     """Phi(a) + Phi(-a) = 1 and S(a) + S(-a) = a^2 + 1: mu = 1/2, sigma^2 = Var/2 + 1/4, eta^2 = sigma^2 + 1/2."""
     image = guarantees.linear_image(p)
     assert image.mu == pytest.approx(0.5, rel=1e-8)

@@ -77,9 +77,9 @@ def test_more_batches_than_values_above_the_floor(method):
 
 def test_sgd_reaches_the_truth(evidence):
     rows = TruncatedSGD().learn(evidence, ASSUMPTIONS).rows
-    np.testing.assert_allclose(rows.bias, TRUTH.bias, atol=0.08)
-    np.testing.assert_allclose(rows.scale, TRUTH.row_norms, atol=0.05)
-    assert np.isnan(rows.bias_stderr).all()
+    np.testing.assert_allclose(rows.mean, TRUTH.mean, atol=0.08)
+    np.testing.assert_allclose(rows.scale, TRUTH.std, atol=0.05)
+    assert np.isnan(rows.mean_stderr).all()
 
 
 def test_sgd_batches_keep_the_most_central_run():
@@ -98,15 +98,15 @@ def test_sgd_batches_keep_the_most_central_run():
 
 
 def test_seeds_matter_and_repeat(evidence):
-    first, again, other = (TruncatedSGD().learn(evidence, ASSUMPTIONS, s).rows.bias for s in (0, 0, 1))
+    first, again, other = (TruncatedSGD().learn(evidence, ASSUMPTIONS, s).rows.mean for s in (0, 0, 1))
     np.testing.assert_array_equal(first, again)
     assert not np.array_equal(first, other)
 
 
 def test_gradient_descent_without_filter_is_the_truncated_maximum_likelihood(evidence):
     rows = FilteredGradient(None, steps=5000).learn(evidence, ASSUMPTIONS).rows
-    np.testing.assert_allclose(rows.bias, TRUTH.bias, atol=0.05)
-    np.testing.assert_allclose(rows.scale, TRUTH.row_norms, atol=0.03)
+    np.testing.assert_allclose(rows.mean, TRUTH.mean, atol=0.05)
+    np.testing.assert_allclose(rows.scale, TRUTH.std, atol=0.03)
 
 
 @pytest.mark.parametrize(("outliers", "filter"), [(1000, "median"), (200, "median"), (200, "trimmed_mean")])
@@ -116,7 +116,7 @@ def test_filters_dampen_outliers_and_the_plain_mean_does_not(outliers, filter):
     x[:outliers] = np.random.default_rng(3).normal(5.0, 1.0, (outliers, 2))
     dirty = Evidence(ArraySamples(x), LocalEngine())
     error, plain = (
-        np.abs(FilteredGradient(f, trim=0.2).learn(dirty, ASSUMPTIONS).rows.bias - TRUTH.bias).max()
+        np.abs(FilteredGradient(f, trim=0.2).learn(dirty, ASSUMPTIONS).rows.mean - TRUTH.mean).max()
         for f in (filter, None)
     )
     assert error < 0.7 * plain
@@ -125,8 +125,8 @@ def test_filters_dampen_outliers_and_the_plain_mean_does_not(outliers, filter):
 def test_median_of_the_samples_is_exact(evidence):
     x = TRUTH.sample(100_000, random_state=0)
     rows = MedianBias().learn(evidence, ASSUMPTIONS).rows
-    np.testing.assert_allclose(rows.bias, np.median(x, axis=0), atol=1e-4)
-    upper = np.where(x > rows.bias, x - rows.bias, 0.0)
+    np.testing.assert_allclose(rows.mean, np.median(x, axis=0), atol=1e-4)
+    upper = np.where(x > rows.mean, x - rows.mean, 0.0)
     np.testing.assert_allclose(rows.scale, np.sqrt(2 * np.mean(upper**2, axis=0)), rtol=1e-9)
     # The median of n normal values has standard error s sqrt(pi/(2n)).
-    assert np.all(np.abs(rows.bias - TRUTH.bias) < 4 * TRUTH.row_norms * np.sqrt(np.pi / 2 / 100_000))
+    assert np.all(np.abs(rows.mean - TRUTH.mean) < 4 * TRUTH.std * np.sqrt(np.pi / 2 / 100_000))

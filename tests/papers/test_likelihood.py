@@ -179,7 +179,7 @@ class TestLiteralProgram:
         X = rectified(truth(0))
         heard = []
         recovered = Likelihood(NORMAL, gamma=9.0, constraint="none").recover(
-            task_of(X, watch=lambda step: heard.append(step.state))
+            task_of(X, progress=lambda step: heard.append(step.state))
         )
         matrix, bias = literal_program(X, feasible_of(X, 9.0), BiasDensity.checked(NORMAL))
         u, s, vt = np.linalg.svd(matrix, full_matrices=False)
@@ -490,7 +490,9 @@ class TestNuclear:
         heard = []
         p = stats.norm(-1.0, 1.0)
         method = Likelihood(p, gamma=3.0, constraint="nuclear", nuclear_norm=5.0)
-        recovered = method.recover(task_of(tiny, 2, watch=lambda step: heard.append(step.state), max_iterations=2000))
+        recovered = method.recover(
+            task_of(tiny, 2, progress=lambda step: heard.append(step.state), max_iterations=2000)
+        )
         assert recovered.converged
         assert recovered.fixed_bias
         assert [one.iterations for one in heard] == list(range(1, recovered.iterations + 1))
@@ -504,7 +506,7 @@ class TestNuclear:
         assert recovered.factors.bias[3] == pytest.approx(-1.0, abs=1e-6)
         heard.clear()
         again = task_of(
-            tiny, 2, start=recovered.factors, watch=lambda step: heard.append(step.state), max_iterations=2000
+            tiny, 2, start=recovered.factors, progress=lambda step: heard.append(step.state), max_iterations=2000
         )
         going_on = method.recover(again)
         np.testing.assert_allclose(low_rank(heard[0].factors), low_rank(recovered.factors), atol=1e-9)

@@ -24,29 +24,29 @@ def stop_after(fits):
     """Raises before the fit of that number."""
     seen = []
 
-    def watch(step):
+    def progress(step):
         if len(seen) == fits:
             raise Stop
         seen.append(step)
 
-    watch.seen = seen
-    return watch
+    progress.seen = seen
+    return progress
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_end_to_end(tiny, tmp_path, name):
     study = tiny(name)
-    watch, journal = stop_after(None), Journal(study, tmp_path)
-    _, readings = reproduce(study, journal, watch)
+    progress, journal = stop_after(None), Journal(study, tmp_path)
+    _, readings = reproduce(study, journal, progress)
     trials, curves = list(study.trials()), study.experiment.curves
     with open(journal.csv_path, newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert len(rows) == len(trials) * len(curves) == len(watch.seen)
+    assert len(rows) == len(trials) * len(curves) == len(progress.seen)
     for measure in study.experiment.measures:
         values = np.array([float(row[measure.name]) for row in rows])
         assert not np.isnan(values).any()
         assert (values >= 0.0).all()
-    shares = [step.done / step.total for step in watch.seen]
+    shares = [step.done / step.total for step in progress.seen]
     assert shares == sorted(shares)
     assert 0.0 == shares[0] < shares[-1] < 1.0
     assert [reading.says for reading in readings] == [reading.says for reading in study.experiment.readings]
@@ -61,10 +61,10 @@ def test_every_experiment_end_to_end(tiny, tmp_path, name):
         assert f"`{curve.method!r}`" in page
 
 
-def reproduced(study, folder, *watch):
+def reproduced(study, folder, *progress):
     """The journal, the results and the judged readings of a finished run."""
     journal = Journal(study, folder)
-    return journal, *reproduce(study, journal, *watch)
+    return journal, *reproduce(study, journal, *progress)
 
 
 def test_results_are_those_in_the_file_and_repeat_themselves(tiny, tmp_path):
@@ -92,12 +92,12 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tiny, tmp_path, fits):
         reproduce(study, Journal(study, tmp_path), stop_after(fits))
     finished = fits // len(study.experiment.curves)
     assert (tmp_path / whole.csv_path.name).exists() == (finished > 0)
-    journal, watch = Journal(study, tmp_path), stop_after(None)
+    journal, progress = Journal(study, tmp_path), stop_after(None)
     assert journal.found == finished
     assert journal.set_aside is None
-    reproduce(study, journal, watch)
+    reproduce(study, journal, progress)
     trials = list(study.trials())
-    assert [step.state for step in watch.seen[:: len(study.experiment.curves)]] == trials[finished:]
+    assert [step.state for step in progress.seen[:: len(study.experiment.curves)]] == trials[finished:]
     assert journal.csv_path.read_bytes() == whole.csv_path.read_bytes()
     assert journal.checklist_path.read_bytes() == whole.checklist_path.read_bytes()
 
@@ -117,10 +117,10 @@ def test_finished_trials_reach_the_file_while_the_run_goes_on(tiny, tmp_path):
     journal = Journal(study, tmp_path)
     lines = []
 
-    def watch(step):
+    def progress(step):
         lines.append(journal.csv_path.read_text().count("\n") if journal.csv_path.exists() else 0)
 
-    reproduce(study, journal, watch)
+    reproduce(study, journal, progress)
     assert lines[:6] == [0, 0, 3, 3, 5, 5]
 
 

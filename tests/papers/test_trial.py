@@ -14,19 +14,19 @@ from unrelu.papers.study import Curve, Setting
 
 
 def test_a_draw_depends_on_its_entropy_alone():
-    setting = Setting(200, 3, genuine=0.9)
+    setting = Setting(200, 3, inlier=0.9)
     one, same, other = draw(setting, (0, 1, 2, 3)), draw(setting, (0, 1, 2, 3)), draw(setting, (0, 1, 2, 4))
     np.testing.assert_array_equal(one[1], same[1])
     assert one[3] == same[3] != other[3]
-    assert not np.array_equal(one[0].bias, other[0].bias)
+    assert not np.array_equal(one[0].mean, other[0].mean)
 
 
 def test_outliers_replace_rows_and_change_nothing_else():
-    _, clean, all_genuine, _ = draw(Setting(5000, 4), (7,))
-    _, mixed, is_genuine, _ = draw(Setting(5000, 4, genuine=0.8), (7,))
-    assert all_genuine.all()
-    np.testing.assert_array_equal(mixed[is_genuine], clean[is_genuine])
-    outliers = mixed[~is_genuine]
+    _, clean, all_inlier, _ = draw(Setting(5000, 4), (7,))
+    _, mixed, is_inlier, _ = draw(Setting(5000, 4, inlier=0.8), (7,))
+    assert all_inlier.all()
+    np.testing.assert_array_equal(mixed[is_inlier], clean[is_inlier])
+    outliers = mixed[~is_inlier]
     assert abs(len(outliers) / 5000 - 0.2) < 4 * np.sqrt(0.16 / 5000)
     assert abs(outliers.mean() - 5.0) < 4 / np.sqrt(outliers.size)
     assert abs(outliers.std() - 1.0) < 4 / np.sqrt(outliers.size)
@@ -35,7 +35,7 @@ def test_outliers_replace_rows_and_change_nothing_else():
 def test_the_model_is_as_the_papers_say():
     truth, *_ = draw(Setting(10, 6, condition_number=25.0), (0,))
     np.testing.assert_allclose(np.linalg.cond(truth.covariance), 25.0)
-    assert (truth.bias >= 0.0).all()
+    assert (truth.mean >= 0.0).all()
     np.testing.assert_allclose(draw(Setting(10, 6), (0,))[0].covariance, np.eye(6), atol=1e-12)
 
 
@@ -53,14 +53,14 @@ class Recording:
         return learned
 
 
-def test_an_oracle_learns_from_the_genuine_rows():
-    drawn = draw(Setting(3000, 3, genuine=0.8), (1,))
+def test_an_oracle_learns_from_the_inlier_rows():
+    drawn = draw(Setting(3000, 3, inlier=0.8), (1,))
     method = Recording()
     everything, oracle = (measured(Curve("c", method, oracle=o), drawn) for o in (False, True))
-    (all_rows, assumed), (genuine_rows, _) = method.given
+    (all_rows, assumed), (inlier_rows, _) = method.given
     assert all_rows == 3000
-    assert genuine_rows == drawn[2].sum() < 3000
-    assert assumed == Assumptions(floor=(0.0,) * 3, nonnegative_bias=True)
+    assert inlier_rows == drawn[2].sum() < 3000
+    assert assumed == Assumptions(floor=(0.0,) * 3, nonnegative_mean=True)
     assert oracle["weights"] < 0.1 * everything["weights"]
 
 
@@ -79,14 +79,14 @@ def test_the_seed_of_a_run_reaches_the_method():
 
 
 def test_outliers_in_one_block_are_the_same_rows():
-    drawn = draw(Setting(500, 3, genuine=0.8), (4,))
+    drawn = draw(Setting(500, 3, inlier=0.8), (4,))
     anywhere, block, oracle = (
         seen_by(Curve("c", OnePass(), **how), drawn) for how in ({}, {"in_block": True}, {"oracle": True})
     )
-    _, rows, is_genuine, _ = drawn
-    genuine = int(is_genuine.sum())
-    np.testing.assert_array_equal(block[:genuine], oracle)
-    np.testing.assert_array_equal(block[genuine:], rows[~is_genuine])
+    _, rows, is_inlier, _ = drawn
+    inlier = int(is_inlier.sum())
+    np.testing.assert_array_equal(block[:inlier], oracle)
+    np.testing.assert_array_equal(block[inlier:], rows[~is_inlier])
     np.testing.assert_array_equal(np.sort(block, axis=0), np.sort(anywhere, axis=0))
 
 
@@ -98,7 +98,7 @@ def test_a_matrix_that_is_no_covariance_has_errors_too():
 
     class Literal:
         def learn(self, evidence, assumptions, seed):
-            raise NotSemidefiniteError("no", truth.bias + 1.0, covariance)
+            raise NotSemidefiniteError("no", truth.mean + 1.0, covariance)
 
     errors = measured(Curve("c", Literal()), drawn)
     assert errors["bias"] == pytest.approx(1.0)  # sqrt(3) / |W|, W orthonormal

@@ -90,7 +90,7 @@ def masked(record, mean):
 
 
 def same_models(one, other):
-    np.testing.assert_allclose(one.bias_, other.bias_, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(one.mean_, other.mean_, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(one.covariance_, other.covariance_, rtol=1e-10, atol=1e-10)
     assert one.report_.n_rows == other.report_.n_rows
 

@@ -7,7 +7,7 @@ from unrelu.contracts import Block
 from unrelu.fit.robust_cells.learn import weighted_record
 from unrelu.passes.pair_moments import PairMomentsQuestion
 
-QUESTION = PairMomentsQuestion((0.0,) * 3, (0.0,) * 3, shapes=False)
+QUESTION = PairMomentsQuestion((0.0,) * 3, (0.0,) * 3, margins=False)
 SQUARES = ("count", "cross", "masked_sum", "masked_square")
 
 

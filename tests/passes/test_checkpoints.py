@@ -36,34 +36,34 @@ def write_files(extension: str = "parquet") -> None:
         write_table(f"{number}.{extension}", X[1000 * number : 1000 * (number + 1)], ["a", "b", "c"])
 
 
-def fitted(pattern: str = "*.parquet", checkpoint: str | None = "ck", watch=None, groups=None, **asked):
+def fitted(pattern: str = "*.parquet", checkpoint: str | None = "ck", progress=None, groups=None, **asked):
     stderr = {"stderr": "jackknife"} if groups is not None else {}
-    learner = unrelu.RectifiedGaussianLearner("one_pass", floor=asked.pop("floor", 0.0), shape="normal", **stderr)
-    if watch is not None:
-        learner.watched_by(watch)
+    learner = unrelu.RectifiedGaussianLearner("one_pass", floor=asked.pop("floor", 0.0), margins="normal", **stderr)
+    if progress is not None:
+        learner.with_progress(progress)
     rows = open_samples(pattern, checkpoint=checkpoint, block_rows=asked.pop("block_rows", 300), **asked)
     return learner.fit(rows, groups=groups)
 
 
 def stop_after(rows: int, stop: type[BaseException] = KeyboardInterrupt):
-    def watch(step):
+    def progress(step):
         if step.done >= rows:
             raise stop
 
-    return watch
+    return progress
 
 
 def interrupted(rows: int = 1500, **asked) -> BaseException:
     with pytest.raises(KeyboardInterrupt) as caught:
-        fitted(watch=stop_after(rows), **asked)
+        fitted(progress=stop_after(rows), **asked)
     return caught.value
 
 
 def same(one, other) -> None:
     for name in ("count", "cross", "masked_sum", "masked_square", "origin", "n_rows", "weight"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    np.testing.assert_array_equal(one.shapes.sums, other.shapes.sums)
-    np.testing.assert_array_equal(one.shapes.ends, other.shapes.ends)
+    np.testing.assert_array_equal(one.margins.sums, other.margins.sums)
+    np.testing.assert_array_equal(one.margins.ends, other.margins.ends)
 
 
 @pytest.mark.parametrize("extension", ["parquet", "csv", "npy"])
@@ -76,7 +76,7 @@ def test_an_interrupted_pass_ends_with_the_same_digits(extension, rows):
     assert rows <= reached <= 4000
     assert stopped.__notes__ == [f"Row {reached:,} was reached: do the same again to go on from ck."]
     first = []
-    learner = fitted(f"*.{extension}", watch=lambda step: first.append(step.done))
+    learner = fitted(f"*.{extension}", progress=lambda step: first.append(step.done))
     assert first[0] == reached
     same(learner.record_, plain.record_)
     np.testing.assert_array_equal(learner.covariance_, plain.covariance_)
@@ -89,7 +89,7 @@ def test_several_interrupts_and_a_pass_that_is_over():
     plain = fitted(checkpoint=None)
     same(fitted().record_, plain.record_)
     steps = []
-    same(fitted(watch=lambda step: steps.append(step.done)).record_, plain.record_)
+    same(fitted(progress=lambda step: steps.append(step.done)).record_, plain.record_)
     assert steps[0] == 4000  # nothing was read
 
 
@@ -173,7 +173,7 @@ from unrelu.passes import checkpoints, engine, rows
 checkpoints.SECONDS, rows.NARROW_CELLS = 0.0, 1
 plain = engine.pace
 def slow(*given):
-    if os.path.exists("ck"):  # in the pass that is saved: the columns' shapes were looked at before
+    if os.path.exists("ck"):  # in the pass that is saved: the columns' margins were looked at before
         print("block", flush=True)
         time.sleep(0.05)
     return plain(*given)

@@ -61,12 +61,16 @@ def same_records(one, other):
     assert (one.n_rows, one.weight, one.squared_weight) == (other.n_rows, other.weight, other.squared_weight)
     np.testing.assert_array_equal(one.floor, other.floor)
     other = other._about(one.origin)  # origins are bookkeeping
-    if one.shapes is not None:
-        other = replace(other, shapes=other.shapes.about(one.shapes.origin, one.shapes.unit))
+    if one.margins is not None:
+        other = replace(other, margins=other.margins.about(one.margins.origin, one.margins.unit))
     size = 1e-11 * np.sqrt(np.abs(one.cross).max())
     for name in ("count", "cross", "masked_sum", "masked_square"):
         np.testing.assert_allclose(getattr(other, name), getattr(one, name), rtol=1e-11, atol=size, err_msg=name)
-    for mine, theirs in ((one.observed, other.observed), (one.screening, other.screening), (one.shapes, other.shapes)):
+    for mine, theirs in (
+        (one.observed, other.observed),
+        (one.screening, other.screening),
+        (one.margins, other.margins),
+    ):
         assert (mine is None) == (theirs is None)
         for name, value in vars(mine).items() if mine is not None else ():
             np.testing.assert_allclose(getattr(theirs, name), value, rtol=1e-11, atol=size, err_msg=name)
@@ -79,8 +83,8 @@ def test_records_of_groups_are_that_of_all_columns(missing, weighted):
     same_records(*whole_and_in_groups(PairMomentsQuestion(floor, (0.0,) * D), rows(missing, weighted)))
 
 
-def test_records_without_shapes():
-    same_records(*whole_and_in_groups(PairMomentsQuestion((0.0,) * D, (0.0,) * D, shapes=False), rows(True, False)))
+def test_records_without_margins():
+    same_records(*whole_and_in_groups(PairMomentsQuestion((0.0,) * D, (0.0,) * D, margins=False), rows(True, False)))
 
 
 @pytest.mark.parametrize("most", [60, 30])
@@ -88,7 +92,7 @@ def test_rows_in_groups(monkeypatch, most):
     """Fewer columns have more labels apart than all of them."""
     apart = {D: most}
     monkeypatch.setattr("unrelu.passes.pair_moments.most_apart", lambda d: apart.get(d, 60))
-    question = GroupedMomentsQuestion(PairMomentsQuestion((0.0,) * D, (0.0,) * D, shapes=False))
+    question = GroupedMomentsQuestion(PairMomentsQuestion((0.0,) * D, (0.0,) * D, margins=False))
     whole, joined = whole_and_in_groups(question, rows(True, False))
     assert joined.labels == whole.labels
     assert (len(joined.labels) == 40) == (most == 60)

@@ -78,7 +78,7 @@ def test_rows_sent_and_rows_told_in_another_way(client):
         same(engine.collect(PreparedRows(rows, columns, "turned"), question), local)
 
 
-@pytest.mark.parametrize("parameters", [{}, {"stderr": "jackknife"}, {"shape": "power"}], ids=str)
+@pytest.mark.parametrize("parameters", [{}, {"stderr": "jackknife"}, {"margins": "boxcox"}], ids=str)
 def test_learners_learn_the_same(client, tmp_path, parameters):
     write_table(tmp_path / "x.parquet", X, [f"c{k}" for k in range(D)])
     rows = open_samples(tmp_path / "x.parquet", scheduler=client)
@@ -87,7 +87,7 @@ def test_learners_learn_the_same(client, tmp_path, parameters):
     rows.engine = partial(watched(asked), client, task_bytes=held)
     apart, local = (RectifiedGaussianLearner("one_pass", **parameters).fit(each) for each in (rows, X))
     same_models(apart, local)
-    np.testing.assert_allclose(apart.bias_stderr_, local.bias_stderr_, rtol=1e-8)
+    np.testing.assert_allclose(apart.mean_stderr_, local.mean_stderr_, rtol=1e-8)
     assert sum(columns < D for columns in asked) >= 4  # a look at some rows takes all columns at once
 
 

@@ -21,13 +21,13 @@ def table(n, seed=0):
     return x
 
 
-def shapes_of(x, weights=None, cuts=()):
+def margins_of(x, weights=None, cuts=()):
     edges = [0, *cuts, len(x)]
     parts = [ASK(Block(x[a:b], a, None if weights is None else weights[a:b])) for a, b in pairwise(edges)]
     whole = parts[0]
     for part in parts[1:]:
         whole = whole.merge(part)
-    return whole.shapes
+    return whole.margins
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -35,7 +35,7 @@ def shapes_of(x, weights=None, cuts=()):
 def test_sums_and_ends_are_those_of_the_cells(weighted, cuts):
     x = table(3000)
     w = np.random.default_rng(1).random(3000) if weighted else np.ones(3000)
-    found = shapes_of(x, w if weighted else None, cuts)
+    found = margins_of(x, w if weighted else None, cuts)
     seen = x > np.array(FLOOR)
     t = np.where(seen, (x - found.origin) / found.unit, 0.0)
     expected = [(w[:, None] * seen * t**p).sum(axis=0) for p in range(4)]

@@ -64,7 +64,7 @@ def test_rows_in_memory_are_sent(client):
     assert [step.done for step in steps] == sorted(step.done for step in steps)
 
 
-def test_the_watch_hears_of_finished_parts_and_may_end_the_work(client):
+def test_the_progress_hears_of_finished_parts_and_may_end_the_work(client):
     rows, steps = DaskSamples(da.from_array(X, chunks=(250, 4))), []
 
     def stop(step):
@@ -224,22 +224,22 @@ FEW = X[:400]
     [
         {},
         {"method": "robust"},
-        {"method": "sgd", "nonnegative_bias": True},
+        {"method": "sgd", "nonnegative_mean": True},
         {"method": "filtered_gradient"},
         {"method": "full_likelihood"},
         {"stderr": "jackknife"},
         {"method": "median"},
-        {"shape": "auto"},
-        {"shape": "log", "floor": None},
-        {"shape": "power"},
-        {"shape": "free"},
+        {"margins": "auto"},
+        {"margins": "log", "floor": None},
+        {"margins": "boxcox"},
+        {"margins": "monotone"},
         {"floor": "min"},
     ],
     ids=str,
 )
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 def test_learners_learn_the_same(client, parameters):
-    few = FEW + 0.5 if parameters.get("shape") == "log" else FEW
+    few = FEW + 0.5 if parameters.get("margins") == "log" else FEW
     parameters = {"method": "one_pass", **parameters}  # here the default would be another
     local = RectifiedGaussianLearner(**parameters).fit(few)
     with client.as_current():
@@ -280,7 +280,7 @@ def test_weights_groups_and_parts(client):
         same_models(learner, local)
         apart = RectifiedGaussianLearner(stderr="jackknife").fit(table, groups=da.from_array(days, chunks=99))
     other = RectifiedGaussianLearner(stderr="jackknife").fit(X, groups=days)
-    np.testing.assert_allclose(apart.bias_stderr_, other.bias_stderr_, rtol=1e-8)
+    np.testing.assert_allclose(apart.mean_stderr_, other.mean_stderr_, rtol=1e-8)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

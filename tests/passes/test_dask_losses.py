@@ -65,7 +65,7 @@ def after_the_first_part(engine_of, action):
 def test_a_scheduler_lost_in_mid_pass(cluster, how, seconds):
     """One that is stopped, as on a machine that hangs, still has its connections open."""
     said, waited = after_the_first_part(
-        lambda watch: DaskEngine(cluster.address, watch), lambda: cluster.scheduler.send_signal(how)
+        lambda progress: DaskEngine(cluster.address, progress), lambda: cluster.scheduler.send_signal(how)
     )
     assert "is gone, does not answer, or has dropped the work" in said
     assert cluster.address in said
@@ -74,7 +74,7 @@ def test_a_scheduler_lost_in_mid_pass(cluster, how, seconds):
 
 def test_all_workers_lost_in_mid_pass(cluster):
     said, waited = after_the_first_part(
-        lambda watch: DaskEngine(cluster.address, watch), lambda: [worker.kill() for worker in cluster.workers]
+        lambda progress: DaskEngine(cluster.address, progress), lambda: [worker.kill() for worker in cluster.workers]
     )
     assert f"The Dask scheduler at {cluster.address} has lost all of its workers, and none came back." in said
     assert 2.0 < waited < 10.0

@@ -24,12 +24,12 @@ D = 5
 SUMS = ("count", "cross", "masked_sum", "masked_square")
 OBSERVED = ("count", "squared_weight", "above", "total", "square")
 learner = unrelu.RectifiedGaussianLearner
-one_pass = partial(learner, "one_pass", shape="normal")
+one_pass = partial(learner, "one_pass", margins="normal")
 
 
 @pytest.fixture
 def rows():
-    return unrelu.synthetic.random_model(D, bias="signed", random_state=0).sample(9000, random_state=1) + 0.0
+    return unrelu.synthetic.random_model(D, mean="signed", random_state=0).sample(9000, random_state=1) + 0.0
 
 
 def question(level=0.0):
@@ -45,9 +45,9 @@ def assert_same_records(found, true, rtol=1e-12):
         np.testing.assert_allclose(getattr(found.observed, name), getattr(true.observed, name), rtol=rtol, atol=1e-9)
     np.testing.assert_allclose([found.weight, found.squared_weight], [true.weight, true.squared_weight])
     assert found.n_rows == true.n_rows
-    shapes = found.shapes.about(true.shapes.origin, true.shapes.unit)
+    margins = found.margins.about(true.margins.origin, true.margins.unit)
     for name in ("observed", "sums", "ends", "end_weights"):
-        np.testing.assert_allclose(getattr(shapes, name), getattr(true.shapes, name), rtol=rtol, atol=1e-9)
+        np.testing.assert_allclose(getattr(margins, name), getattr(true.margins, name), rtol=rtol, atol=1e-9)
 
 
 @pytest.mark.parametrize("height", [10**9, 1000])
@@ -79,8 +79,8 @@ def test_a_table_of_whole_numbers_is_learned(rows):
 
 def test_ties_are_counted_as_on_the_host(rows):
     given = np.round(rows, 1)
-    true = LocalEngine().collect(ArraySamples(given, block_rows=len(rows)), question()).shapes
-    found = DeviceEngine().collect(DeviceSamples(strict.asarray(given)), question()).shapes
+    true = LocalEngine().collect(ArraySamples(given, block_rows=len(rows)), question()).margins
+    found = DeviceEngine().collect(DeviceSamples(strict.asarray(given)), question()).margins
     for name in ("compared", "different", "step"):
         np.testing.assert_allclose(getattr(found, name), getattr(true, name), rtol=1e-9, err_msg=name)
 
@@ -105,7 +105,7 @@ def test_every_method_learns_the_same(rows):
         {"method": "robust"},
         {"method": "sgd"},
         {"stderr": "jackknife"},
-        {"shape": "power"},
+        {"margins": "boxcox"},
         {"floor": "min"},
     ):
         x = (rows if given.get("method") == "robust" else above)[:800]
@@ -211,8 +211,8 @@ def test_answers_are_on_the_device_where_scikit_learn_is_told_so():
         "table = strict.asarray(x, device=strict.Device('device1'))\n"
         "with sklearn.config_context(array_api_dispatch=True):\n"
         "    learned = unrelu.RectifiedGaussianLearner().fit(table)\n"
-        "print(learned.bias_.device, learned.covariance_.device, learned.correlation_stderr_.device)\n"
-        "print(type(unrelu.RectifiedGaussianLearner().fit(table).bias_).__name__)\n"
+        "print(learned.mean_.device, learned.covariance_.device, learned.correlation_stderr_.device)\n"
+        "print(type(unrelu.RectifiedGaussianLearner().fit(table).mean_).__name__)\n"
     )
     environment = os.environ | {"SCIPY_ARRAY_API": "1"}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)

@@ -1,4 +1,4 @@
-"""Margins: what np.unique has, whatever the split, order, type and weights."""
+"""ColumnValues: what np.unique has, whatever the split, order, type and weights."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The record against loops over rows, and the laws of merging."""
+"""The record against loops over rows, and the distributions of merging."""
 
 import pickle
 
@@ -142,7 +142,7 @@ def test_counts_below_a_limit_are_rounded_with_their_sums(missing):
                 at = above[:, i] & seen[:, j]
                 assert record.observed.above[i, j] == (at.sum() if at.sum() >= 12 else 0)
     assert 0 < (record.count == 0).sum() < 16
-    assert record.shapes is None
+    assert record.margins is None
 
 
 def test_the_record_of_some_columns_is_that_of_their_table():
@@ -158,4 +158,4 @@ def test_the_record_of_some_columns_is_that_of_their_table():
     for name in ("origin", "count", "cross", "masked_sum", "masked_square"):
         np.testing.assert_allclose(getattr(some, name), getattr(own, name), rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(some.observed.total, own.observed.total, rtol=1e-12)
-    np.testing.assert_allclose(some.shapes.sums, own.shapes.sums, rtol=1e-12)
+    np.testing.assert_allclose(some.margins.sums, own.margins.sums, rtol=1e-12)

@@ -52,7 +52,7 @@ def sums_of(record):
 def every_array(record):
     """All numbers that the record holds."""
     found = [*sums_of(record), np.array([record.weight, record.squared_weight]), record.origin]
-    return [*found, *vars(record.screening).values(), *vars(record.shapes).values()]
+    return [*found, *vars(record.screening).values(), *vars(record.margins).values()]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -11,15 +11,15 @@ from tests.references.hidden import exact_log_density, rejection_draws
 from tests.warned import warns
 from unrelu import RectifiedGaussian
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.shapes import Free, Log, Normal, Power
+from unrelu.margins import BoxCox, Log, Monotone, Normal
 
 NAN = np.nan
 COVARIANCE = np.array([[1.0, 0.7, -0.3], [0.7, 2.0, 0.2], [-0.3, 0.2, 0.5]])
 MODEL = RectifiedGaussian([0.3, -0.2, 0.4], COVARIANCE, feature_names=["As", "Pb", "Zn"])
-LOGS = RectifiedGaussian([0.3, -0.2, 0.4], COVARIANCE, [1.0, 0.5, -np.inf], shapes=[Log(), Log(), Normal()])
+LOGS = RectifiedGaussian([0.3, -0.2, 0.4], COVARIANCE, [1.0, 0.5, -np.inf], margins=[Log(), Log(), Normal()])
 
 
-def marks_of(model, X):
+def censoring_of(model, X):
     return (model.ceiling <= X).astype(np.int8) - (model.floor >= X).astype(np.int8)
 
 
@@ -27,7 +27,8 @@ def test_log_prob_is_the_density_times_the_probability():
     X = MODEL.sample(40, random_state=0)
     X[3, 1] = X[7] = NAN
     expected = [
-        exact_log_density(row, mark, MODEL.bias, COVARIANCE) for row, mark in zip(X, marks_of(MODEL, X), strict=True)
+        exact_log_density(row, mark, MODEL.mean, COVARIANCE)
+        for row, mark in zip(X, censoring_of(MODEL, X), strict=True)
     ]
     np.testing.assert_allclose(MODEL.log_prob(X), expected, atol=2e-3 * 3)
     assert MODEL.log_prob(X)[7] == 0.0
@@ -56,7 +57,7 @@ def test_log_prob_in_the_users_units():
 @pytest.mark.parametrize("row", [[0.0, 1.0, 0.6], [0.0, 0.0, 0.6], [0.0, NAN, 0.6], [0.0, 0.0, 0.0], [NAN, NAN, NAN]])
 def test_imputed_means_are_those_of_draws(row):
     X = np.array([row])
-    hidden, draws = rejection_draws(X[0], marks_of(MODEL, X)[0], MODEL.bias, COVARIANCE, 300_000)
+    hidden, draws = rejection_draws(X[0], censoring_of(MODEL, X)[0], MODEL.mean, COVARIANCE, 300_000)
     filled, std = MODEL.impute(X, return_std=True, below="latent")
     spread, error = draws.std(axis=0), 4.0 / np.sqrt(len(draws))
     # Three floored cells are approximated: within .02 of the posterior's standard deviation, .04 for the latter.
@@ -70,7 +71,7 @@ def test_imputed_means_are_those_of_draws(row):
 def test_means_are_of_values_in_the_users_units():
     """E exp(y), not exp E y; and quantiles go through f."""
     X = np.array([[1.0, 2.0, 0.6]])
-    _, draws = rejection_draws(np.array([0.0, np.log(2.0), 0.6]), np.array([-1, 0, 0]), LOGS.bias, COVARIANCE, 400_000)
+    _, draws = rejection_draws(np.array([0.0, np.log(2.0), 0.6]), np.array([-1, 0, 0]), LOGS.mean, COVARIANCE, 400_000)
     values = np.exp(draws[:, 0])
     filled, std = LOGS.impute(X, return_std=True)
     error = 4.0 * values.std() / np.sqrt(len(values))
@@ -83,7 +84,7 @@ def test_means_are_of_values_in_the_users_units():
 
 
 def test_intervals_cover_what_was_hidden():
-    truth = RectifiedGaussian(MODEL.bias, COVARIANCE, -np.inf).sample(20_000, random_state=3)
+    truth = RectifiedGaussian(MODEL.mean, COVARIANCE, -np.inf).sample(20_000, random_state=3)
     X = np.maximum(truth, 0.0)
     X[np.random.default_rng(0).random(X.shape) < 0.05] = NAN
     hidden = ~(X > 0.0)
@@ -98,15 +99,15 @@ def test_intervals_cover_what_was_hidden():
 def test_ceilings_are_mirror_images():
     X = MODEL.sample(50, random_state=4)
     X[2, 1] = NAN
-    upside_down = MODEL.reflected([True, False, True])
+    upside_down = MODEL.negated([True, False, True])
     sign = np.array([-1.0, 1.0, -1.0])
     np.testing.assert_allclose(upside_down.log_prob(X * sign), MODEL.log_prob(X), atol=1e-10)
     np.testing.assert_allclose(upside_down.impute(X * sign) * sign, MODEL.impute(X), atol=1e-9)
     np.testing.assert_allclose(
         upside_down.impute(X * sign, quantile=0.3)[:, 0] * -1.0, MODEL.impute(X, quantile=0.7)[:, 0], atol=1e-9
     )
-    np.testing.assert_allclose(upside_down.score_rows(X * sign), MODEL.score_rows(X), atol=1e-9)
-    np.testing.assert_allclose(upside_down.score_cells(X * sign), MODEL.score_cells(X), atol=1e-9)
+    np.testing.assert_allclose(upside_down.outlier_score(X * sign), MODEL.outlier_score(X), atol=1e-9)
+    np.testing.assert_allclose(upside_down.cell_outlier_score(X * sign), MODEL.cell_outlier_score(X), atol=1e-9)
 
 
 def test_limits_of_cells_override_the_models():
@@ -125,7 +126,7 @@ def test_limits_of_cells_override_the_models():
 def test_answers_do_not_depend_on_the_batch_or_its_order():
     X = LOGS.sample(300, random_state=5)
     order = np.random.default_rng(0).permutation(300)
-    for ask in (LOGS.log_prob, LOGS.impute, LOGS.score_rows, LOGS.score_cells):
+    for ask in (LOGS.log_prob, LOGS.impute, LOGS.outlier_score, LOGS.cell_outlier_score):
         whole = ask(X)
         np.testing.assert_array_equal(ask(X[order]), whole[order])
         np.testing.assert_array_equal(ask(X[17:18]), whole[17:18])
@@ -142,25 +143,25 @@ def test_frames_are_matched_by_name():
 def test_condition_is_the_textbooks():
     known = MODEL.condition({"As": 1.0})
     gain = COVARIANCE[1:, 0] / COVARIANCE[0, 0]
-    np.testing.assert_allclose(known.bias, MODEL.bias[1:] + gain * 0.7, atol=1e-6)
+    np.testing.assert_allclose(known.mean, MODEL.mean[1:] + gain * 0.7, atol=1e-6)
     np.testing.assert_allclose(known.covariance, COVARIANCE[1:, 1:] - np.outer(gain, COVARIANCE[0, 1:]), atol=1e-6)
     assert known.feature_names == ("Pb", "Zn")
     # One of them at its floor: the moments of rejection.
     floored = MODEL.condition({"As": 0.0, 2: 0.6})
-    _, draws = rejection_draws(np.array([0.0, NAN, 0.6]), np.array([-1, 0, 0]), MODEL.bias, COVARIANCE, 400_000)
+    _, draws = rejection_draws(np.array([0.0, NAN, 0.6]), np.array([-1, 0, 0]), MODEL.mean, COVARIANCE, 400_000)
     pb = draws[:, 1]
-    assert floored.bias[0] == pytest.approx(pb.mean(), abs=4.0 * pb.std() / np.sqrt(len(pb)))
-    assert floored.row_norms[0] == pytest.approx(pb.std(), rel=4.0 / np.sqrt(len(pb)))
+    assert floored.mean[0] == pytest.approx(pb.mean(), abs=4.0 * pb.std() / np.sqrt(len(pb)))
+    assert floored.std[0] == pytest.approx(pb.std(), rel=4.0 / np.sqrt(len(pb)))
     logs = LOGS.condition({0: 2.0})
     assert logs.floor.tolist() == [0.5, -np.inf]
-    assert logs.bias[0] == pytest.approx(-0.2 + 0.7 * (np.log(2.0) - 0.3), abs=1e-6)
+    assert logs.mean[0] == pytest.approx(-0.2 + 0.7 * (np.log(2.0) - 0.3), abs=1e-6)
     for given, match in (({}, "some of the columns"), ({"As": NAN}, "finite"), ({"Cd": 1.0}, "No feature 'Cd'")):
         with pytest.raises(InvalidParameterError, match=match):
             MODEL.condition(given)
 
 
 def test_predict_is_what_a_regression_on_the_truth_gives():
-    truth = RectifiedGaussian(MODEL.bias, COVARIANCE, -np.inf).sample(40_000, random_state=8)
+    truth = RectifiedGaussian(MODEL.mean, COVARIANCE, -np.inf).sample(40_000, random_state=8)
     X = np.maximum(truth, 0.0)
     found = MODEL.predict(X, "Pb", quantiles=(0.1, 0.9))
     share = np.mean(X[:, 1] == 0.0)
@@ -185,7 +186,7 @@ def test_predict_is_what_a_regression_on_the_truth_gives():
 
 def test_predict_with_a_ceiling_and_a_shape():
     model = RectifiedGaussian(
-        [0.0, 0.0], [[1.0, 0.5], [0.5, 1.0]], -np.inf, ceiling=[2.0, np.inf], shapes=[Log(), Log()]
+        [0.0, 0.0], [[1.0, 0.5], [0.5, 1.0]], -np.inf, ceiling=[2.0, np.inf], margins=[Log(), Log()]
     )
     found = model.predict([[NAN, 1.0]], 0)
     y = norm(0.0, np.sqrt(0.75)).ppf((np.arange(100_000) + 0.5) / 100_000)
@@ -197,22 +198,22 @@ def test_predict_with_a_ceiling_and_a_shape():
 
 def test_strange_cells_and_rows():
     X = MODEL.sample(500, random_state=9)
-    cells = MODEL.score_cells(X)
+    cells = MODEL.cell_outlier_score(X)
     X[0, 1] += 9.0
-    assert np.argmax(MODEL.score_cells(X)[0]) == 1
-    assert MODEL.score_rows(X)[0] > MODEL.score_rows(X)[1:].max()
+    assert np.argmax(MODEL.cell_outlier_score(X)[0]) == 1
+    assert MODEL.outlier_score(X)[0] > MODEL.outlier_score(X)[1:].max()
     expected = cells[X == 0.0]
     assert (expected >= 0.0).all()
     X[5, 2] = NAN
-    assert np.isnan(MODEL.score_cells(X)[5, 2])
+    assert np.isnan(MODEL.cell_outlier_score(X)[5, 2])
 
 
-def test_free_shapes_go_on_below_their_floor():
+def test_free_margins_go_on_below_their_floor():
     """By simulation: the mean of f(y) below the floor, f falling by ``below`` on a log scale."""
-    free = Free(np.array([1.0, 2.0, 4.0, 9.0]), np.array([-0.5, 0.0, 0.5, 1.5]), below=0.8)
-    model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.5], [0.5, 1.0]], 1.0, shapes=[free, Power(0.5, 0.0, 2.0)])
+    free = Monotone(np.array([1.0, 2.0, 4.0, 9.0]), np.array([-0.5, 0.0, 0.5, 1.5]), below=0.8)
+    model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.5], [0.5, 1.0]], 1.0, margins=[free, BoxCox(0.5, 0.0, 2.0)])
     filled = model.impute([[1.0, 3.0]])
-    given = float(Power(0.5, 0.0, 2.0).to_latent(3.0))
+    given = float(BoxCox(0.5, 0.0, 2.0).to_latent(3.0))
     y = 0.5 * given + np.sqrt(0.75) * np.random.default_rng(0).standard_normal(2_000_000)
     below = np.exp(0.8 * (y[y < -0.5] + 0.5))
     assert abs(filled[0, 0] - below.mean()) < 4.0 * below.std() / np.sqrt(len(below))
@@ -232,9 +233,9 @@ def test_a_constant_column():
     assert model.log_prob([[2.0, 0.0]])[0] == pytest.approx(np.log(0.5))
     assert model.log_prob([[2.5, 0.0]])[0] < -9000.0
     np.testing.assert_allclose(model.impute([[NAN, 1.0]]), [[2.0, 1.0]])
-    assert model.score_cells([[2.0, 1.0], [2.5, 1.0]])[1, 0] == np.inf
-    assert model.condition({0: 2.0}).bias.tolist() == [0.0]
-    assert model.condition({1: 1.0}).row_norms.tolist() == [0.0]
+    assert model.cell_outlier_score([[2.0, 1.0], [2.5, 1.0]])[1, 0] == np.inf
+    assert model.condition({0: 2.0}).mean.tolist() == [0.0]
+    assert model.condition({1: 1.0}).std.tolist() == [0.0]
 
 
 @pytest.mark.parametrize(

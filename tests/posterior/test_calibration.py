@@ -12,11 +12,11 @@ MODEL = RectifiedGaussian([0.3, -0.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.5, -0.3], 
 
 def simulate(n, seed):
     normals = np.random.default_rng(seed).standard_normal((n, 3))
-    return rows_from_normals(normals, MODEL.bias, MODEL.row_norms, MODEL.correlation, MODEL.floor)
+    return rows_from_normals(normals, MODEL.mean, MODEL.std, MODEL.correlation, MODEL.floor)
 
 
 def test_p_values_of_the_models_own_rows_are_uniform():
-    scores = Density(MODEL.bias, MODEL.row_norms, MODEL.correlation, MODEL.floor)
+    scores = Density(MODEL.mean, MODEL.std, MODEL.correlation, MODEL.floor)
     n, m = 50_000, 20_000
     tail = ScoreTail.of(scores.log_density(simulate(n, 0)))
     # The rows to be judged come from the model's own sampler, which is other code. Rows that are floored everywhere
@@ -30,7 +30,7 @@ def test_p_values_of_the_models_own_rows_are_uniform():
 
 
 def test_rows_of_another_model_have_small_p_values():
-    scores = Density(MODEL.bias, MODEL.row_norms, MODEL.correlation, MODEL.floor)
+    scores = Density(MODEL.mean, MODEL.std, MODEL.correlation, MODEL.floor)
     tail = ScoreTail.of(scores.log_density(simulate(20_000, 0)))
     p = tail.p_value(scores.log_density(simulate(200, 1) + 8.0))
     # Eight standard deviations in each of three columns: beyond chi-square(3) of 60, of probability 1e-12.
@@ -97,7 +97,7 @@ class TestRowsFromNormals:
     def test_unit_vectors_give_the_root_of_the_covariance(self):
         """Rows e_i give the rows of the root, whose product is the covariance: no sampling, no tolerance."""
         low = np.full(3, -1e9)
-        root = rows_from_normals(np.eye(3), MODEL.bias, MODEL.row_norms, MODEL.correlation, low) - MODEL.bias
+        root = rows_from_normals(np.eye(3), MODEL.mean, MODEL.std, MODEL.correlation, low) - MODEL.mean
         np.testing.assert_allclose(root.T @ root, MODEL.covariance, rtol=1e-12)
 
     def test_floor_and_bias(self):
@@ -105,14 +105,14 @@ class TestRowsFromNormals:
         assert rows.min() == 0.0
         floor = np.array([0.0, 0.4, -0.2])
         normals = np.random.default_rng(0).standard_normal((10_000, 3))
-        other = rows_from_normals(normals, MODEL.bias, MODEL.row_norms, MODEL.correlation, floor)
+        other = rows_from_normals(normals, MODEL.mean, MODEL.std, MODEL.correlation, floor)
         np.testing.assert_array_equal(other.min(axis=0), floor)
         np.testing.assert_array_equal(np.maximum(other, 0.5), np.maximum(rows, 0.5))
 
     def test_the_normals_are_left_as_they_are(self):
         normals = np.random.default_rng(0).standard_normal((50, 3))
         before = normals.copy()
-        rows_from_normals(normals, MODEL.bias, MODEL.row_norms, MODEL.correlation, MODEL.floor)
+        rows_from_normals(normals, MODEL.mean, MODEL.std, MODEL.correlation, MODEL.floor)
         np.testing.assert_array_equal(normals, before)
 
     @pytest.mark.parametrize("r", [1.0, -1.0])

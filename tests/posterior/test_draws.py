@@ -1,4 +1,4 @@
-"""Completed tables: the law of draws, rows of their own, degenerate models, bad input."""
+"""Completed tables: the distribution of draws, rows of their own, degenerate models, bad input."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from tests.references.hidden import rejection_draws
 from tests.warned import warns
 from unrelu import FloorImputer, RectifiedGaussian
 from unrelu.errors import InvalidParameterError
+from unrelu.margins import Log
 from unrelu.posterior.cells import Cells
 from unrelu.posterior.draws import drawn, drawn_parts
-from unrelu.shapes import Log
 
 NAN = np.nan
 COVARIANCE = np.array([[1.0, 0.7, -0.3, 0.5], [0.7, 2.0, 0.2, 0.9], [-0.3, 0.2, 0.5, 0.0], [0.5, 0.9, 0.0, 1.0]])
@@ -29,7 +29,7 @@ MODEL = RectifiedGaussian(BIAS, COVARIANCE, [0.0, 0.0, -np.inf, -np.inf], ceilin
         ([NAN, NAN, NAN, NAN], [0, 0, 0, 0]),
     ],
 )
-def test_the_law_of_draws(row, marks):
+def test_the_distribution_of_draws(row, marks):
     hidden, expected = rejection_draws(np.array(row), np.array(marks), BIAS, COVARIANCE, 400_000)
     expected = expected[:4000]
     draws = MODEL.sample_latent([row] * 4, 1000, random_state=0, below="latent").reshape(4000, 4)
@@ -67,8 +67,8 @@ def test_completed_tables_have_the_spread_and_correlations_of_the_truth():
     assert (means.std(axis=0)[[0, 1, 3]] < 0.97 * truth.std(axis=0)[[0, 1, 3]]).all()  # what draws are for
 
 
-def test_draws_of_shapes_are_in_the_users_units():
-    model = RectifiedGaussian(BIAS[:2], COVARIANCE[:2, :2], 1.0, shapes=[Log(), Log()])
+def test_draws_of_margins_are_in_the_users_units():
+    model = RectifiedGaussian(BIAS[:2], COVARIANCE[:2, :2], 1.0, margins=[Log(), Log()])
     X = np.array([[1.0, 3.0]])
     draws = model.sample_latent(X, 5000, random_state=0)[:, 0, 0]
     assert ((draws > 0.0) & (draws <= 1.0)).all()

@@ -9,8 +9,8 @@ from scipy.stats import norm
 
 from unrelu import FloorImputer, RectifiedGaussian
 from unrelu.errors import InvalidParameterError
+from unrelu.margins import Log, Monotone, Seen
 from unrelu.posterior.marginals import CutNormals
-from unrelu.shapes import Free, Log, Seen
 
 NAN = np.nan
 RAIN = RectifiedGaussian([-0.5, 0.3, 0.5], [[1.0, 0.6, 0.5], [0.6, 2.0, 0.4], [0.5, 0.4, 1.0]], [0.0, 0.0, -np.inf])
@@ -99,12 +99,12 @@ def test_other_cells_stay(fill):
     np.testing.assert_array_equal(imputer.std(X) > 0.0, chosen)
 
 
-def test_ceilings_are_mirrored():
+def test_ceilings_are_negated():
     X = holes()
-    mirrored = RAIN.reflected([True, True, True])
-    other = FloorImputer.from_model(mirrored, below="floor").transform(-X)
+    negated = RAIN.negated([True, True, True])
+    other = FloorImputer.from_model(negated, below="floor").transform(-X)
     np.testing.assert_allclose(other, -RAIN.impute(X, below="floor"), atol=1e-12)
-    np.testing.assert_array_equal(mirrored.impute(-X, fill="missing")[X == 0.0], 0.0)
+    np.testing.assert_array_equal(negated.impute(-X, fill="missing")[X == 0.0], 0.0)
 
 
 def test_cells_within_the_tolerance_show_the_floor():
@@ -119,8 +119,8 @@ def test_cells_within_the_tolerance_show_the_floor():
 
 
 def test_a_free_shape_is_not_asked_below_its_floor():
-    shape = Free(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 2.0]), Seen(1.0, 4.0))
-    model = RectifiedGaussian([0.0, 0.0], np.eye(2), [1.0, -np.inf], shapes=[shape, Log()])
+    margin = Monotone(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 2.0]), Seen(1.0, 4.0))
+    model = RectifiedGaussian([0.0, 0.0], np.eye(2), [1.0, -np.inf], margins=[margin, Log()])
     X = np.array([[1.0, 1.0], [NAN, 2.0]])
     for filled in (model.impute(X, below="floor"), model.impute(X, fill="missing")):
         assert filled[0, 0] == 1.0

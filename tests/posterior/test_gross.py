@@ -12,8 +12,8 @@ from tests.warned import kinds_of, refuse, warns
 from unrelu import FloorImputer, FloorOutlierDetector, RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.errors import InvalidDataError, UnreluWarning
 from unrelu.estimators import RectifiedGaussianMixture
+from unrelu.margins import BoxCox, Log, Monotone, Normal, Seen
 from unrelu.posterior.density import Density
-from unrelu.shapes import Free, Log, Normal, Power, Seen
 from unrelu.synthetic import random_model
 
 SIZES = (1e5, 1e7, 1e20, 1e100, 1e153, 1e200, 1e300)
@@ -28,31 +28,31 @@ def correlated(seed, d):
 
 
 def shaped_model(seed):
-    """A model with columns of every shape, some with a ceiling."""
+    """A model with columns of every margin, some with a ceiling."""
     rng = np.random.default_rng(seed)
     d = int(rng.integers(2, 8))
     covariance = correlated(seed, d) * (1.0 + rng.random())
     if seed % 5 == 0:
         covariance = np.outer(*[np.diagonal(covariance) ** 0.5] * 2)  # singular
-    bias, floor, shapes = rng.normal(size=d), np.zeros(d), []
+    mean, floor, margins = rng.normal(size=d), np.zeros(d), []
     for j in range(d):
         kind = rng.integers(4)
         if kind == 0:
-            floor[j] = np.exp(bias[j] - 0.3)
-            shapes.append(Log(Seen(floor[j], float(np.exp(bias[j] + 4.0)))))
+            floor[j] = np.exp(mean[j] - 0.3)
+            margins.append(Log(Seen(floor[j], float(np.exp(mean[j] + 4.0)))))
         elif kind == 1:
             floor[j] = 0.5
-            shapes.append(Power(float(rng.choice([0.0, 0.3, 1.0, 2.0])), seen=Seen(0.5, 40.0)))
+            margins.append(BoxCox(float(rng.choice([0.0, 0.3, 1.0, 2.0])), seen=Seen(0.5, 40.0)))
         elif kind == 2:
             values = np.sort(rng.exponential(size=20))
             floor[j] = values[4]
-            shapes.append(Free(values, np.linspace(bias[j] - 3.0, bias[j] + 3.0, 20)))
+            margins.append(Monotone(values, np.linspace(mean[j] - 3.0, mean[j] + 3.0, 20)))
         else:
-            shapes.append(Normal())
+            margins.append(Normal())
     ceiling = np.full(d, np.inf)
     if seed % 3 == 0:
         floor[0], ceiling[0] = -np.inf, 5.0
-    return RectifiedGaussian(bias, covariance, floor, ceiling=ceiling, shapes=shapes if seed % 2 else None)
+    return RectifiedGaussian(mean, covariance, floor, ceiling=ceiling, margins=margins if seed % 2 else None)
 
 
 def gross_rows(model, seed):
@@ -84,18 +84,18 @@ def test_every_answer_is_a_number(seed):
         low, high = x <= model.floor, x >= model.ceiling
         assert (each <= np.where(low, model.floor, np.inf)).all()
         assert (each >= np.where(high, model.ceiling, -np.inf)).all()
-    assert np.isfinite(model.score_rows(x)).all()
-    np.testing.assert_array_equal(np.isfinite(model.score_cells(x)), ~np.isnan(x))
+    assert np.isfinite(model.outlier_score(x)).all()
+    np.testing.assert_array_equal(np.isfinite(model.cell_outlier_score(x)), ~np.isnan(x))
     for whole in (False, True):
         found = model.predict(x, 0, hidden=whole)
         for numbers in (found.mean, found.std, found.quantiles, found.probability_floored):
             assert np.isfinite(numbers).all()
     given = model.condition({d - 1: 1e200 if model.ceiling[d - 1] == np.inf else -1e200})
-    assert np.isfinite(given.bias).all()
+    assert np.isfinite(given.mean).all()
     detector, imputer = FloorOutlierDetector.from_model(model), FloorImputer.from_model(model)
     assert np.isfinite(detector.score_samples(x)).all()
     assert np.isfinite(detector.p_values(x)).all()
-    for cells in (detector.strangeness(x), detector.cell_probabilities(x)):
+    for cells in (detector.outlier_score(x), detector.cell_probabilities(x)):
         np.testing.assert_array_equal(np.isfinite(cells), ~np.isnan(x))
     np.testing.assert_array_equal(imputer.transform(x)[~hidden], x[~hidden])
     assert np.isfinite(imputer.draw(x, random_state=0)).all()
@@ -131,7 +131,7 @@ def test_many_floored_cells_beside_a_gross_one(seed):
 @pytest.mark.filterwarnings("ignore::unrelu.errors.DataWarning")
 def test_densities_fall_as_rows_go_further():
     rows = np.column_stack([np.zeros(40), np.logspace(0.0, 110.0, 40)])
-    for densities in (PAIR.log_prob(rows), -PAIR.score_rows(rows)):
+    for densities in (PAIR.log_prob(rows), -PAIR.outlier_score(rows)):
         assert (np.diff(densities) < 0.0).all()
     assert PAIR.log_prob(rows)[-1] < -1e219
 
@@ -145,10 +145,10 @@ def test_factors_give_what_correlations_give():
     values = np.maximum(rng.normal(size=(30, 6)), 0.0)
     values[np.arange(21), np.arange(21) % 6] = np.repeat(SIZES, 3)
     parts = np.zeros(6), np.ones(6), r, np.zeros(6)
-    laws = Density(*parts), Density(*parts, loadings)
-    whole, factors = (law.log_density(values, converged=False) for law in laws)
+    distributions = Density(*parts), Density(*parts, loadings)
+    whole, factors = (distribution.log_density(values, converged=False) for distribution in distributions)
     np.testing.assert_allclose(factors, whole, rtol=1e-5)
-    whole, factors = (law.log_density(values) for law in laws)
+    whole, factors = (distribution.log_density(values) for distribution in distributions)
     np.testing.assert_allclose(
         factors, whole, rtol=1e-2
     )  # pairs are exact in the one, impossible rows swept in the other
@@ -192,8 +192,8 @@ class TestNaming:
     def test_judges_say_it_by_their_scores(self):
         with warnings.catch_warnings():
             warnings.simplefilter("error", UnreluWarning)
-            PAIR.score_rows(self.rows)
-            PAIR.score_cells(self.rows)
+            PAIR.outlier_score(self.rows)
+            PAIR.cell_outlier_score(self.rows)
             FloorOutlierDetector.from_model(PAIR).judge(self.rows)
 
     def test_ordinary_rows_are_not_named(self):
@@ -216,9 +216,9 @@ def scorers():
     """Rows without gross values, and what learned them."""
     x = random_model(3, random_state=0).sample(400, random_state=1)
     return x, (
-        RectifiedGaussianLearner("one_pass", shape="normal").fit(x),
-        RectifiedGaussianLearner("one_pass", shape=[Normal(), Power(2.0, -1.0), Normal()]).fit(x),
-        RectifiedGaussianMixture(2, shape="normal").fit(x),
+        RectifiedGaussianLearner("one_pass", margins="normal").fit(x),
+        RectifiedGaussianLearner("one_pass", margins=[Normal(), BoxCox(2.0, -1.0), Normal()]).fit(x),
+        RectifiedGaussianMixture(2, margins="normal").fit(x),
     )
 
 

@@ -10,14 +10,13 @@ from unrelu.kernels.hidden_cells import cell_residuals, hidden_rows
 from unrelu.posterior.density import Density, seen_sum
 
 MODEL = RectifiedGaussian(
-    [0.3, -0.5, 1.0, 0.2],
-    [[1.0, 0.5, 0.2, 0.0], [0.5, 1.5, -0.3, 0.4], [0.2, -0.3, 0.8, 0.1], [0.0, 0.4, 0.1, 2.0]],
+    [0.3, -0.5, 1.0, 0.2], [[1.0, 0.5, 0.2, 0.0], [0.5, 1.5, -0.3, 0.4], [0.2, -0.3, 0.8, 0.1], [0.0, 0.4, 0.1, 2.0]]
 )
 RIDGE = 1e-8  # what Density adds to the diagonal of the correlations
 
 
 def scores_of(model, floor=None):
-    return Density(model.bias, model.row_norms, model.correlation, model.floor if floor is None else floor)
+    return Density(model.mean, model.std, model.correlation, model.floor if floor is None else floor)
 
 
 def per_unit(scores, x, converged=False):
@@ -33,7 +32,7 @@ def table():
 def test_log_density_is_that_of_the_model(table):
     some = table[:60]
     ridged = MODEL.correlation + RIDGE * np.eye(4)
-    expected = [reference.matched_log_density(x, MODEL.bias, MODEL.row_norms, ridged, MODEL.floor) for x in some]
+    expected = [reference.matched_log_density(x, MODEL.mean, MODEL.std, ridged, MODEL.floor) for x in some]
     np.testing.assert_allclose(per_unit(scores_of(MODEL), some), expected, rtol=1e-9, atol=1e-9)
 
 
@@ -42,9 +41,7 @@ def test_the_two_modes_agree_but_for_what_a_sweep_leaves_out(table):
     some, scores = table[:300], scores_of(MODEL)
     swept, settled, floored = per_unit(scores, some), per_unit(scores, some, True), np.sum(some == 0.0, axis=1)
     np.testing.assert_allclose(swept[floored < 2], settled[floored < 2], atol=1e-9)
-    expected = [
-        reference.exact_log_density(x, MODEL.bias, MODEL.row_norms, MODEL.correlation, MODEL.floor) for x in some
-    ]
+    expected = [reference.exact_log_density(x, MODEL.mean, MODEL.std, MODEL.correlation, MODEL.floor) for x in some]
     assert (np.abs(settled - expected) < 1e-4 + 2e-3 * floored).all()
     assert np.abs(swept - expected).max() > 5.0 * np.abs(settled - expected).max()
 
@@ -53,8 +50,8 @@ def test_the_ridge_goes_unnoticed(table):
     """A ridge e changes the log density of seen cells by e/2 (u' Q Q u - tr Q), to first order."""
     seen = table[(table > 0).all(axis=1)][:50]
     q = np.linalg.inv(MODEL.correlation)
-    u = (seen - MODEL.bias) / MODEL.row_norms
-    exact = [reference.exact_log_density(x, MODEL.bias, MODEL.row_norms, MODEL.correlation, MODEL.floor) for x in seen]
+    u = (seen - MODEL.mean) / MODEL.std
+    exact = [reference.exact_log_density(x, MODEL.mean, MODEL.std, MODEL.correlation, MODEL.floor) for x in seen]
     change = RIDGE / 2.0 * (np.sum((u @ q) ** 2, axis=1) - np.trace(q))
     for converged in (False, True):
         np.testing.assert_allclose(per_unit(scores_of(MODEL), seen, converged) - exact, change, atol=1e-12)
@@ -93,7 +90,7 @@ def test_layouts(table):
 def test_a_model_mapped_into_memory_compiles_nothing_again(table):
     """Its arrays are read-only, another type to the compiler."""
     scores, mapped = scores_of(MODEL), scores_of(MODEL)
-    for array in (mapped.bias, mapped.scale, mapped.correlation, mapped.inverse[0]):
+    for array in (mapped.mean, mapped.scale, mapped.correlation, mapped.inverse[0]):
         array.flags.writeable = False
     kernels = (cell_residuals, hidden_rows)
     expected = scores.log_density(table), scores.cell_residuals(table)
@@ -105,7 +102,7 @@ def test_a_model_mapped_into_memory_compiles_nothing_again(table):
 
 def test_units_do_not_matter(table):
     units = np.array([1e-3, 1.0, 40.0, 1e5])
-    scaled = Density(MODEL.bias * units, MODEL.row_norms * units, MODEL.correlation, np.zeros(4))
+    scaled = Density(MODEL.mean * units, MODEL.std * units, MODEL.correlation, np.zeros(4))
     for converged in (False, True):
         found = per_unit(scaled, table * units, converged)
         np.testing.assert_allclose(found, per_unit(scores_of(MODEL), table, converged), rtol=1e-10)
@@ -116,7 +113,7 @@ def test_units_do_not_matter(table):
 
 def test_the_floor_need_not_be_zero(table):
     shift = np.array([5.0, -2.0, 0.1, 100.0])
-    shifted = Density(MODEL.bias + shift, MODEL.row_norms, MODEL.correlation, shift)
+    shifted = Density(MODEL.mean + shift, MODEL.std, MODEL.correlation, shift)
     np.testing.assert_allclose(shifted.log_density(table + shift), scores_of(MODEL).log_density(table), atol=1e-10)
 
 
@@ -132,7 +129,7 @@ class TestScore:
     def test_is_the_density_per_cell_unit(self, table):
         """The unit of a cell: sqrt(2 pi e) times its spread given all others, 1/sqrt(Q_jj)."""
         q = np.linalg.inv(MODEL.correlation + RIDGE * np.eye(4))
-        unit = 0.5 * np.log(2.0 * np.pi * np.e / q.diagonal()) + np.log(MODEL.row_norms)
+        unit = 0.5 * np.log(2.0 * np.pi * np.e / q.diagonal()) + np.log(MODEL.std)
         scores = scores_of(MODEL)
         np.testing.assert_allclose(
             scores.score(table) - scores.log_density(table), (table > 0) @ unit, rtol=1e-9, atol=1e-9
@@ -140,7 +137,7 @@ class TestScore:
 
     def test_does_not_depend_on_units(self, table):
         units = np.array([1e-3, 1.0, 40.0, 1e5])
-        scaled = Density(MODEL.bias * units, MODEL.row_norms * units, MODEL.correlation, np.zeros(4))
+        scaled = Density(MODEL.mean * units, MODEL.std * units, MODEL.correlation, np.zeros(4))
         np.testing.assert_allclose(scaled.score(table * units), scores_of(MODEL).score(table), atol=1e-9)
 
     def test_a_constant_column_adds_nothing(self):
@@ -225,7 +222,7 @@ class TestConstantColumns:
 
 def test_residuals_have_unit_variance_under_the_model():
     """Seen cells given the others, where none is floored: standard normal. Five standard errors of 20,000 rows."""
-    model = RectifiedGaussian(MODEL.bias + 20.0, MODEL.covariance)
+    model = RectifiedGaussian(MODEL.mean + 20.0, MODEL.covariance)
     residuals = scores_of(model).cell_residuals(model.sample(20_000, random_state=3))
     np.testing.assert_allclose(residuals.mean(axis=0), 0.0, atol=5.0 / np.sqrt(20_000))
     np.testing.assert_allclose(residuals.std(axis=0), 1.0, atol=5.0 / np.sqrt(2 * 20_000))

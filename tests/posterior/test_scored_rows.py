@@ -66,7 +66,7 @@ def test_rows_of_weight_zero_are_as_good_as_absent(table):
 def test_the_learners_densities_are_those_of_the_dense_reference(learner, table):
     """With at most one cell at the floor the kernel is exact; a ridge of 1e-8 is all it adds."""
     rows = table[np.count_nonzero(table == 0.0, axis=1) < 2][:200]
-    expected = log_density(rows, learner.bias_, learner.covariance_)
+    expected = log_density(rows, learner.mean_, learner.covariance_)
     np.testing.assert_allclose(learner.score_samples(rows), expected, atol=1e-6)
     assert learner.score(rows) == pytest.approx(expected.mean(), abs=1e-6)
 
@@ -78,8 +78,8 @@ def test_missing_cells_are_integrated_over(learner, table):
     model = learner.distribution_
     # The reference is per unit of scale: in the units of the table every seen cell has 1 / scale.
     expected = [
-        exact_log_density(row, model.bias, model.row_norms, model.correlation, model.floor)
-        - np.log(model.row_norms)[row > 0.0].sum()
+        exact_log_density(row, model.mean, model.std, model.correlation, model.floor)
+        - np.log(model.std)[row > 0.0].sum()
         for row in holes
     ]
     np.testing.assert_allclose(learner.score_samples(holes), expected, atol=1e-6)
@@ -88,7 +88,7 @@ def test_missing_cells_are_integrated_over(learner, table):
 
 def test_the_density_is_that_of_a_mixture_of_one(learner, table):
     setting = Setting(Assumptions((0.0,) * 3), None)
-    one = GaussianComponent(setting, learner.bias_, learner.row_norms_, learner.correlation_)
+    one = GaussianComponent(setting, learner.mean_, learner.std_, learner.correlation_)
     density = Mixture((one,), np.ones(1)).posterior(table)[1]
     floored, scores = np.count_nonzero(table <= 0.0, axis=1), learner.score_samples(table)
     np.testing.assert_allclose(scores[floored <= 1], density[floored <= 1], rtol=1e-12)
@@ -107,7 +107,7 @@ def test_tolerance_and_floor_reach_the_density(table, shift):
     np.testing.assert_array_equal(learner.score_samples(x), learner.score_samples(rows))
     few = rows[np.count_nonzero(rows == shift, axis=1) == 1][:50]
     lifted = np.maximum(few, shift + 0.1)  # a floored cell says that y is below floor + tolerance
-    expected = log_density(lifted, learner.bias_, learner.covariance_, shift + 0.1)
+    expected = log_density(lifted, learner.mean_, learner.covariance_, shift + 0.1)
     np.testing.assert_allclose(learner.score_samples(few), expected, atol=1e-6)
     with pytest.raises(InvalidDataError, match="below the floor"):
         learner.score(rows - 0.2)

@@ -41,11 +41,11 @@ def columns(draw, n):
 
 @st.composite
 def products(draw, n, d):
-    """What one unit makes of small numbers: rows and columns of zeros, ties, and a rank of one but for a bias."""
+    """What one unit makes of small numbers: rows and columns of zeros, ties, and a rank of one but for a mean."""
     whole = st.integers(-1, 3)
     rows, loadings = (np.array(draw(st.lists(whole, min_size=size, max_size=size))) for size in (n, d))
-    bias = np.array(draw(st.lists(whole, min_size=d, max_size=d))) if draw(st.booleans()) else 0.0
-    return np.maximum(np.outer(rows, loadings) + bias, 0.0)
+    mean = np.array(draw(st.lists(whole, min_size=d, max_size=d))) if draw(st.booleans()) else 0.0
+    return np.maximum(np.outer(rows, loadings) + mean, 0.0)
 
 
 SHAPES = st.one_of(
@@ -83,23 +83,23 @@ def tables(draw, units):
 # --- what is learned from them --------------------------------------------------------------------
 
 
-def learner(method, shape="normal"):
+def learner(method, margins="normal"):
     def learn(x):
-        fit = unrelu.RectifiedGaussianLearner(method, shape=shape).fit(x)
+        fit = unrelu.RectifiedGaussianLearner(method, margins=margins).fit(x)
         answer = {
-            "bias": fit.bias_,
+            "mean": fit.mean_,
             "covariance": fit.covariance_,
             "correlation": fit.correlation_,
-            "norms": fit.row_norms_,
+            "stds": fit.std_,
             "sample": fit.distribution_.sample(2, random_state=0),
         }
-        if shape != "normal":
+        if margins != "normal":
             answer["scores"] = fit.score_samples(x)
             summary = fit.distribution_.column_summary()
             answer["summary"] = [[row["mean"], row["median"], row["share_floored"]] for row in summary]
         if method in ("one_pass", "robust"):  # the others give no standard errors
-            varying = fit.row_norms_ > 0.0  # the correlations of a constant are undefined
-            answer |= {"bias error": fit.bias_stderr_, "norm error": fit.row_norms_stderr_}
+            varying = fit.std_ > 0.0  # the correlations of a constant are undefined
+            answer |= {"mean error": fit.mean_stderr_, "norm error": fit.std_stderr_}
             answer["correlation error"] = fit.correlation_stderr_[np.ix_(varying, varying)]
         if method == "robust":
             answer["weights"] = fit.row_weights_
@@ -108,10 +108,10 @@ def learner(method, shape="normal"):
     return learn
 
 
-def detector(method, shape="normal"):
+def detector(method, margins="normal"):
     def detect(x):
-        fit = unrelu.FloorOutlierDetector(method, shape=shape).fit(x)
-        constant = fit.distribution_.row_norms == 0.0
+        fit = unrelu.FloorOutlierDetector(method, margins=margins).fit(x)
+        constant = fit.distribution_.std == 0.0
         residuals = fit.cell_residuals(x)
         return {
             "offset": fit.offset_,
@@ -152,8 +152,8 @@ def latent(method, prior=None):
     def recover(x):
         d = x.shape[1]
         rng = np.random.default_rng(d)
-        weights, bias = rng.standard_normal((d, min(d, 2))), rng.standard_normal(d)
-        fit = unrelu.ReLULatentRecovery(weights, bias, method, prior=prior)
+        weights, mean = rng.standard_normal((d, min(d, 2))), rng.standard_normal(d)
+        fit = unrelu.ReLULatentRecovery(weights, mean, method, prior=prior)
         return {"latent": fit.transform(x), "clean": fit.denoise(x)}
 
     return recover
@@ -186,12 +186,12 @@ def peel(width):
         peeled = unrelu.peel(x, [width])
         layer = peeled.layers[0]
         known = layer.column_identifiable
-        return {"weights": layer.weights[known], "bias": layer.bias[known], "hidden": peeled.hidden}
+        return {"weights": layer.weights[known], "mean": layer.bias[known], "hidden": peeled.hidden}
 
     return learn
 
 
-# --- the law --------------------------------------------------------------------------------------
+# --- the distribution --------------------------------------------------------------------------------------
 
 
 def raised_on_purpose(error):
@@ -225,8 +225,8 @@ METHODS = ["one_pass", "robust", "sgd", "filtered_gradient", "median"]
 TASKS = {
     **{f"learner, {method}": learner(method) for method in METHODS},
     "learner, auto": learner("one_pass", "auto"),
-    "learner, free": learner("one_pass", "free"),
-    "detector, free": detector("one_pass", "free"),
+    "learner, free": learner("one_pass", "monotone"),
+    "detector, free": detector("one_pass", "monotone"),
     "detector, robust": detector("robust"),
     "detector, one pass": detector("one_pass"),
     "mixture of 1": mixture(1),
@@ -315,7 +315,7 @@ def test_values_near_the_ends_of_double_precision_many_times(name, x):
 
 @pytest.mark.parametrize("name", TASKS)
 def test_tables_that_fit_are_answered(name):
-    """Or the laws above would hold for an estimator that refuses everything."""
+    """Or the distributions above would hold for an estimator that refuses everything."""
     rng = np.random.default_rng(3)
     if name.startswith("layer"):
         assert obey(TASKS[name], np.abs(rng.standard_normal((30, 2)))) == "answered"

@@ -15,9 +15,9 @@ from unrelu.methods import OnePass
 from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples, open_samples
 
-TRUTH = synthetic.random_model(4, condition_number=8.0, bias="signed", random_state=3)
+TRUTH = synthetic.random_model(4, condition_number=8.0, mean="signed", random_state=3)
 N = 600
-one_pass = partial(RectifiedGaussianLearner, "one_pass", shape="normal")  # no part of a table tells its shapes
+one_pass = partial(RectifiedGaussianLearner, "one_pass", margins="normal")  # no part of a table tells its margins
 
 
 def table(missing: bool, singular: bool) -> np.ndarray:
@@ -31,7 +31,7 @@ def table(missing: bool, singular: bool) -> np.ndarray:
 
 def assert_same(first, second):
     size = np.abs(second.covariance).max()
-    np.testing.assert_allclose(first.bias, second.bias, rtol=1e-10, atol=1e-10)
+    np.testing.assert_allclose(first.mean, second.mean, rtol=1e-10, atol=1e-10)
     np.testing.assert_allclose(first.covariance, second.covariance, rtol=1e-10, atol=1e-10 * size)
 
 
@@ -75,12 +75,12 @@ def test_blocks_of_arrays_and_files(tmp_path, block_rows, singular):
 def test_tables_that_need_projection_do_need_it():
     """The singular table above is only a test of the assembly if the estimates are indefinite there."""
     report = one_pass().fit(table(False, True)).report_
-    assert report.assembly.smallest_eigenvalue < -1e-3
-    assert report.assembly.rounds > 0
+    assert report.nearest.smallest_eigenvalue < -1e-3
+    assert report.nearest.rounds > 0
 
 
 def test_a_first_row_above_its_floors_does_not_take_them_away():
-    """Rows that come one by one: the first is constant, and says nothing of shapes or floors."""
+    """Rows that come one by one: the first is constant, and says nothing of margins or floors."""
     x = table(False, False)
     first = int(np.flatnonzero((x > 0.0).all(axis=1))[0])
     streamed = RectifiedGaussianLearner().partial_fit(x[[first]]).partial_fit(np.delete(x, first, axis=0))
@@ -88,11 +88,13 @@ def test_a_first_row_above_its_floors_does_not_take_them_away():
     assert_same(streamed.distribution_, one_pass().fit(x).distribution_)
 
 
-def test_a_later_part_that_the_shapes_of_the_first_do_not_fit_says_what_does():
+def test_a_later_part_that_the_margins_of_the_first_do_not_fit_says_what_does():
     x = table(False, False)
     above = (x > 0.0).all(axis=1)
     learner = RectifiedGaussianLearner().partial_fit(x[above])
-    with pytest.raises(InvalidDataError, match=r"a value of 0 has no logarithm.*all parts with shape='normal' for it"):
+    with pytest.raises(
+        InvalidDataError, match=r"a value of 0 has no logarithm.*all parts with margins='normal' for it"
+    ):
         learner.partial_fit(x[~above])
     parts = one_pass().partial_fit(x[above]).partial_fit(x[~above])
     assert_same(parts.distribution_, one_pass().fit(x).distribution_)

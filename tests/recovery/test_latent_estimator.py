@@ -14,7 +14,7 @@ import unrelu
 from tests.archives import rewrite
 from tests.references import latent as reference
 from tests.warned import warns
-from unrelu import ReLULatentRecovery, recall, recover_latent
+from unrelu import ReLULatentRecovery, denoise, recover_latent
 from unrelu.errors import InvalidDataError, InvalidParameterError, ModelFileError, about
 from unrelu.recovery import GaussianPrior, LatentLasso, RobustLatent
 from unrelu.tables import ArraySamples
@@ -86,9 +86,9 @@ def test_from_a_rectified_gaussian():
     recovery = ReLULatentRecovery.from_model(model, n_components=3)
     assert recovery.weights.shape == (30, 3)
     assert np.abs(recovery.denoise(V) - X).max() < 0.01
-    assert np.abs(recall(model, V, n_components=3) - X).max() < 0.01
+    assert np.abs(denoise(model, V, n_components=3) - X).max() < 0.01
     V[:, :5] = np.nan
-    assert np.abs(recall(model, V, n_components=3) - X).max() < 0.01
+    assert np.abs(denoise(model, V, n_components=3) - X).max() < 0.01
 
 
 def test_from_a_fitted_learner():
@@ -100,7 +100,7 @@ def test_from_a_fitted_learner():
     V[:, :3] = 9.0
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", about("ambiguous-optimum"))
-        repaired = recall(learner, V, n_components=2)
+        repaired = denoise(learner, V, n_components=2)
     assert ReLULatentRecovery.from_model(learner, n_components=2).weights.shape == (20, 2)
     assert np.median(np.abs(repaired - X[:20])) < 0.05
     assert np.median(np.abs(repaired - X[:20])[:, :3]) < 0.15
@@ -114,7 +114,7 @@ def test_memory_of_a_matrix(floor):
     memory = unrelu.ReLUMatrixRecovery(3, floor=floor).fit(X[:190])
     V = np.where(rng.random((10, 40)) < 0.2, 8.0, X[190:])
     V[0, :8] = np.nan
-    assert np.abs(recall(memory, V) - X[190:]).max() < 0.01
+    assert np.abs(denoise(memory, V) - X[190:]).max() < 0.01
     recovery = ReLULatentRecovery.from_model(memory)
     assert np.allclose(recovery.inverse_transform(recovery.transform(V)), recovery.denoise(V))
 
@@ -177,7 +177,7 @@ def test_a_layer_that_is_not_given_is_learned():
     np.testing.assert_allclose(recovery.bias_, matrix.bias_, atol=1e-9)
     assert recovery.weights is None
     assert recovery.feature_names_in_[1] == "c1"
-    np.testing.assert_allclose(recovery.denoise(V), recall(matrix, V), atol=1e-6)
+    np.testing.assert_allclose(recovery.denoise(V), denoise(matrix, V), atol=1e-6)
     assert np.abs(recovery.denoise(V) - X[290:]).max() < 0.01
     assert ReLULatentRecovery(floor=1.0).fit(X[:290]).weights_.shape == (40, 3)
 
@@ -268,7 +268,7 @@ def test_reports():
 def test_whoever_watches_hears_of_the_rows():
     A, b, _, _, V = table(n=70)
     heard = []
-    ReLULatentRecovery(A, b).watched_by(heard.append).transform(V)
+    ReLULatentRecovery(A, b).with_progress(heard.append).transform(V)
     assert {(step.stage, step.total) for step in heard} == {("Recovering rows", 70)}
     done = [step.done for step in heard]
     assert (done[0], done[-1]) == (0, 70)
@@ -370,8 +370,8 @@ A, B, _, _, TABLE = table()
         (InvalidParameterError, "method", lambda: recover_latent(A, B, TABLE[0], None)),
         (InvalidParameterError, "random_state", lambda: recover_latent(A, B, TABLE[0], random_state="x")),
         (InvalidParameterError, "No layer in int", lambda: ReLULatentRecovery.from_model(3)),
-        (InvalidParameterError, "fitted", lambda: recall(unrelu.RectifiedGaussianLearner(), TABLE)),
-        (Exception, "not fitted", lambda: recall(unrelu.ReLUMatrixRecovery(), TABLE)),
+        (InvalidParameterError, "fitted", lambda: denoise(unrelu.RectifiedGaussianLearner(), TABLE)),
+        (Exception, "not fitted", lambda: denoise(unrelu.ReLUMatrixRecovery(), TABLE)),
         (InvalidParameterError, "Unknown method", lambda: ReLULatentRecovery(A, B, "none").fit()),
     ],
 )

@@ -1,4 +1,4 @@
-"""ReLUMatrixRecovery: scikit-learn's laws, exact recovery through its door, files, and every bad input."""
+"""ReLUMatrixRecovery: scikit-learn's distributions, exact recovery through its door, files, and every bad input."""
 
 import pickle
 import threading
@@ -18,12 +18,7 @@ import unrelu
 from tests.archives import rewrite
 from tests.warned import warns
 from unrelu import ReLUMatrixRecovery, recovery
-from unrelu.errors import (
-    InvalidDataError,
-    InvalidParameterError,
-    ModelFileError,
-    about,
-)
+from unrelu.errors import InvalidDataError, InvalidParameterError, ModelFileError, about
 from unrelu.metrics import subspace_distance
 from unrelu.tables import ArraySamples, SparseSamples
 
@@ -31,9 +26,7 @@ METHOD_NAMES = ("censored_als", "tobit_em")
 METHODS = pytest.mark.parametrize("method", METHOD_NAMES)
 
 
-@parametrize_with_checks(
-    [ReLUMatrixRecovery(), ReLUMatrixRecovery(1), ReLUMatrixRecovery(1, "tobit_em")],
-)
+@parametrize_with_checks([ReLUMatrixRecovery(), ReLUMatrixRecovery(1), ReLUMatrixRecovery(1, "tobit_em")])
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
 def test_scikit_learn_checks(estimator, check):
     check(estimator)
@@ -250,14 +243,14 @@ def test_score_is_the_share_of_variance_explained(noisy_fit, noisy):
 def test_noise_attributes(noisy_fit):
     assert noisy_fit.noise_ == noisy_fit.report_.noise == pytest.approx(0.3, rel=0.06)
     assert noisy_fit.components_stderr_.shape == (3, 30)
-    assert noisy_fit.bias_stderr_.shape == (30,)
+    assert noisy_fit.mean_stderr_.shape == (30,)
     assert noisy_fit.latent_stderr_.shape == (200, 3)
 
 
 def test_a_refit_without_noise_forgets_the_noise(noisy):
     found = ReLUMatrixRecovery(3, "tobit_em").fit(noisy)
     found.set_params(method="censored_als").fit(noisy)
-    for name in ("noise_", "components_stderr_", "bias_stderr_", "latent_stderr_"):
+    for name in ("noise_", "components_stderr_", "mean_stderr_", "latent_stderr_"):
         assert not hasattr(found, name)
 
 
@@ -447,20 +440,20 @@ def test_fits_in_threads_leave_blas_as_it_was(noisy, main_first):
     first_began, second_began, first_ended = threading.Event(), threading.Event(), threading.Event()
 
     def first():
-        def watch(*_):
+        def progress(*_):
             first_began.set()
             second_began.wait(20.0)
 
-        ReLUMatrixRecovery(3).watched_by(watch).fit(noisy)
+        ReLUMatrixRecovery(3).with_progress(progress).fit(noisy)
         first_ended.set()
 
     def second():
-        def watch(*_):
+        def progress(*_):
             second_began.set()
             first_ended.wait(20.0)
 
         first_began.wait(20.0)
-        ReLUMatrixRecovery(3).watched_by(watch).fit(noisy)
+        ReLUMatrixRecovery(3).with_progress(progress).fit(noisy)
 
     here, there = (first, second) if main_first else (second, first)
     thread = threading.Thread(target=there)
@@ -474,10 +467,10 @@ def test_fits_in_threads_leave_blas_as_it_was(noisy, main_first):
 def test_fits_in_threads_take_one_blas_thread_too(noisy):
     """Also after a fit in the main thread: products on more threads round differently."""
     seen = set()
-    ReLUMatrixRecovery(3).watched_by(lambda _: seen.update(blas_threads())).fit(noisy)
+    ReLUMatrixRecovery(3).with_progress(lambda _: seen.update(blas_threads())).fit(noisy)
     assert seen == {1}
     seen.clear()
-    watched = ReLUMatrixRecovery(3).watched_by(lambda _: seen.update(blas_threads()))
+    watched = ReLUMatrixRecovery(3).with_progress(lambda _: seen.update(blas_threads()))
     thread = threading.Thread(target=watched.fit, args=(noisy,))
     thread.start()
     thread.join()
@@ -508,7 +501,7 @@ def test_files(tmp_path, method, gauge):
     assert hasattr(again, "noise_") == (method == "tobit_em")
     if method == "tobit_em":
         assert again.noise_ == found.noise_
-        for name in ("components_stderr_", "bias_stderr_", "latent_stderr_"):
+        for name in ("components_stderr_", "mean_stderr_", "latent_stderr_"):
             np.testing.assert_array_equal(getattr(again, name), getattr(found, name))
     again.save(tmp_path / "again.npz")
     np.testing.assert_array_equal(ReLUMatrixRecovery.load(tmp_path / "again.npz").hidden(), found.hidden())
@@ -567,7 +560,7 @@ def test_files_whose_header_is_damaged(saved, place, value):
 @pytest.mark.parametrize(
     "arrays",
     [
-        pytest.param({"factors.loadings": np.zeros((7, 2))}, id="shape"),
+        pytest.param({"factors.loadings": np.zeros((7, 2))}, id="margins"),
         pytest.param({"factors.latent": np.zeros(5)}, id="dimension"),
         pytest.param({"factors.bias": np.full(30, np.nan)}, id="nan"),
         pytest.param({"filling.row_ridge": np.zeros(9)}, id="ridge"),

@@ -58,12 +58,12 @@ def test_one_layer_exactly(p):
     assert layer.report.converged
 
 
-def test_the_law_of_the_units_is_learned(net, peeled):
+def test_the_distribution_of_the_units_is_learned(net, peeled):
     _, A, b, h = net
     *_, order, lengths = compare(peeled.layers[0], A, b)
-    learner = unrelu.RectifiedGaussianLearner("one_pass", shape="normal")
+    learner = unrelu.RectifiedGaussianLearner("one_pass", margins="normal")
     expected = learner.fit((h * lengths)[~peeled.outlier_rows]).distribution_
-    np.testing.assert_allclose(peeled.hidden_distribution.bias[order], expected.bias, atol=1e-5)
+    np.testing.assert_allclose(peeled.hidden_distribution.mean[order], expected.mean, atol=1e-5)
     np.testing.assert_allclose(
         peeled.hidden_distribution.covariance[np.ix_(order, order)], expected.covariance, atol=1e-4
     )
@@ -164,10 +164,7 @@ def test_values_within_the_tolerance_of_the_floor_count_as_floored(net, peeled):
 
 def test_frames_and_rows_read_in_blocks_keep_their_names(net, peeled):
     names = tuple(f"unit {i}" for i in range(30))
-    for table in (
-        pd.DataFrame(net[0], columns=list(names)),
-        ArraySamples(net[0], feature_names=names, block_rows=100),
-    ):
+    for table in (pd.DataFrame(net[0], columns=list(names)), ArraySamples(net[0], feature_names=names, block_rows=100)):
         found = unrelu.peel(table, [4])
         assert found.feature_names == names
         np.testing.assert_array_equal(found.layers[0].weights, peeled.layers[0].weights)
@@ -178,9 +175,13 @@ def test_frames_and_rows_read_in_blocks_keep_their_names(net, peeled):
 
 def test_someone_hears_of_every_step(net):
     heard = []
-    unrelu.peel(net[0], [4], watch=heard.append)
+    unrelu.peel(net[0], [4], progress=heard.append)
     stages = list(dict.fromkeys(step.stage for step in heard))
-    assert stages == ["Layer 1: undoing the rectifier", "Layer 1: finding units", "Learning the law of the units"]
+    assert stages == [
+        "Layer 1: undoing the rectifier",
+        "Layer 1: finding units",
+        "Learning the distribution of the units",
+    ]
     found = [step for step in heard if step.stage == "Layer 1: finding units"]
     assert (found[-1].done, found[-1].total, found[-1].words) == (4, 4, "4 of 4 units found")
 
@@ -191,7 +192,7 @@ def test_who_watches_can_end_the_work(net):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        unrelu.peel(net[0], [4], watch=stop)
+        unrelu.peel(net[0], [4], progress=stop)
 
 
 def test_a_generator_moves_on_and_a_seed_does_not(net, peeled):

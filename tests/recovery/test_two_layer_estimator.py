@@ -15,13 +15,7 @@ from tests.references import generators
 from tests.references import layers as reference
 from tests.warned import refuse, warns
 from unrelu import RectifiedGaussianLearner, TwoLayerReLULearner
-from unrelu.errors import (
-    InvalidDataError,
-    InvalidParameterError,
-    ModelFileError,
-    UnreluWarning,
-    about,
-)
+from unrelu.errors import InvalidDataError, InvalidParameterError, ModelFileError, UnreluWarning, about
 
 EXACT = 1e-7  # rounding of 1e-16, noise of 1e-9 that bands are wide, and condition numbers below 100
 
@@ -69,7 +63,9 @@ REFUSED = dict.fromkeys(
 def test_scikit_learn_checks(estimator, check):
     name = check.func.__name__
     if name in REFUSED:
-        pytest.skip(REFUSED[name])  # a search in vain takes a second; the laws are tested below, with tables of layers
+        pytest.skip(
+            REFUSED[name]
+        )  # a search in vain takes a second; the distributions are tested below, with tables of layers
     check(estimator)
 
 
@@ -83,7 +79,7 @@ def fitted(drawn):
     return TwoLayerReLULearner(4).fit(drawn[0])
 
 
-# --- laws that the checks of random tables cannot reach -------------------------------------------
+# --- distributions that the checks of random tables cannot reach -------------------------------------------
 
 
 def test_parameters_and_input_are_left_alone(drawn, fitted):
@@ -139,13 +135,13 @@ def test_exact_without_noise(d, p, nonnegative, output_bias):
     assert learner.report_.converged
 
 
-def test_the_hidden_law_is_that_of_the_true_units(drawn, fitted):
+def test_the_hidden_distribution_is_that_of_the_true_units(drawn, fitted):
     _, A, h, _ = drawn
     order = reference.matched(fitted.output_weights_, A)
-    learner = RectifiedGaussianLearner("one_pass", shape="normal")
+    learner = RectifiedGaussianLearner("one_pass", margins="normal")
     expected = learner.fit(h * np.linalg.norm(A, axis=0)).distribution_
     found = fitted.hidden_distribution_
-    np.testing.assert_allclose(found.bias[order], expected.bias, atol=1e-6)
+    np.testing.assert_allclose(found.mean[order], expected.mean, atol=1e-6)
     np.testing.assert_allclose(found.covariance[np.ix_(order, order)], expected.covariance, atol=1e-5)
 
 
@@ -159,7 +155,7 @@ def test_auto_counts_the_units(drawn, fitted):
 def test_units_of_measurement_do_not_matter(drawn, fitted, unit):
     learner = TwoLayerReLULearner(4).fit(drawn[0] * unit)
     np.testing.assert_allclose(learner.output_weights_, fitted.output_weights_, atol=EXACT)
-    np.testing.assert_allclose(learner.hidden_distribution_.bias, unit * fitted.hidden_distribution_.bias, rtol=1e-6)
+    np.testing.assert_allclose(learner.hidden_distribution_.mean, unit * fitted.hidden_distribution_.mean, rtol=1e-6)
 
 
 def test_units_of_very_different_size():
@@ -301,9 +297,9 @@ def test_other_files_are_refused(tmp_path, fitted):
     (tmp_path / "text").write_text("no model")
     with pytest.raises(ModelFileError):
         TwoLayerReLULearner.load(tmp_path / "text")
-    fitted.hidden_distribution_.save(tmp_path / "law")
+    fitted.hidden_distribution_.save(tmp_path / "distribution")
     with pytest.raises(ModelFileError):
-        TwoLayerReLULearner.load(tmp_path / "law")
+        TwoLayerReLULearner.load(tmp_path / "distribution")
 
 
 # --- partial results ------------------------------------------------------------------------------
@@ -323,7 +319,7 @@ def test_units_that_are_never_off_leave_a_partial_result(partial):
     assert learner.report_.units_found == 2
     hidden = learner.transform(X)
     assert hidden.shape == (300, 2)
-    assert learner.hidden_distribution_.bias.shape == (2,)
+    assert learner.hidden_distribution_.mean.shape == (2,)
     for unit in hidden.T:
         assert max(np.corrcoef(unit, true)[0, 1] for true in h.T) > 1.0 - 1e-9
     with pytest.raises(InvalidDataError, match="Only 2 of 3"):
@@ -464,9 +460,9 @@ def test_the_layer_below_a_rectifier_is_learned(network, rectified):
     assert rectified.report_.converged
     assert (rectified.report_.n_rows, rectified.report_.n_features, rectified.n_hidden_) == (600, 30, 4)
     assert rectified.outlier_rows_.shape == (600,)
-    learner = RectifiedGaussianLearner("one_pass", shape="normal")
+    learner = RectifiedGaussianLearner("one_pass", margins="normal")
     expected = learner.fit((h[:600] * lengths)[~rectified.outlier_rows_]).distribution_
-    np.testing.assert_allclose(rectified.hidden_distribution_.bias[order], expected.bias, atol=1e-5)
+    np.testing.assert_allclose(rectified.hidden_distribution_.mean[order], expected.mean, atol=1e-5)
 
 
 def test_units_of_rows_held_out(network, rectified):
@@ -558,9 +554,9 @@ def test_only_a_floor_of_zero_or_more_asks_for_such_tables():
 
 def test_someone_hears_of_every_step(drawn):
     heard = []
-    TwoLayerReLULearner(4).watched_by(heard.append).fit(drawn[0])
+    TwoLayerReLULearner(4).with_progress(heard.append).fit(drawn[0])
     stages = list(dict.fromkeys(step.stage for step in heard))
-    assert stages == ["Finding the space of the rows", "Finding units", "Learning the law of the units"]
+    assert stages == ["Finding the space of the rows", "Finding units", "Learning the distribution of the units"]
 
 
 # --- mistakes found, to be mended -----------------------------------------------------------------
@@ -653,4 +649,4 @@ def test_an_interrupt_of_a_search_for_inputs_that_nobody_asked_for_is_one():
 
     net = generators.draw(1, 12, 6, 2, 600, output_bias=False)
     with pytest.raises(KeyboardInterrupt):
-        TwoLayerReLULearner(6).watched_by(interrupted).fit(net.T)
+        TwoLayerReLULearner(6).with_progress(interrupted).fit(net.T)

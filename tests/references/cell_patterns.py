@@ -8,7 +8,7 @@ import numpy as np
 from scipy.stats import multivariate_normal
 
 
-def exact_bad_probabilities(x, bias, covariance, bad_share, bad_density):
+def exact_bad_probabilities(x, mean, covariance, bad_share, bad_density):
     """Per cell of one row, and the row's density.
 
     A cell is bad with probability ``bad_share[j]``, and then of density ``bad_density[j]``.
@@ -20,7 +20,7 @@ def exact_bad_probabilities(x, bias, covariance, bad_share, bad_density):
         weight = np.prod(np.where(at, bad_share * bad_density, 1.0 - bad_share))
         good = np.flatnonzero(~at)
         if len(good):
-            weight *= multivariate_normal(bias[good], covariance[np.ix_(good, good)]).pdf(x[good])
+            weight *= multivariate_normal(mean[good], covariance[np.ix_(good, good)]).pdf(x[good])
         total += weight
         bad += weight * at
     return bad / total, total

@@ -8,17 +8,17 @@ import numpy as np
 from scipy.stats import multivariate_normal, norm
 
 
-def anderson_darling(values: np.ndarray, low: float, high: float, bias: float, scale: float) -> float:
-    """Of values off the limits of N(bias, scale^2), plus the squared difference of the numbers at a limit."""
-    law = norm(bias, scale)
+def anderson_darling(values: np.ndarray, low: float, high: float, mean: float, scale: float) -> float:
+    """Of values off the limits of N(mean, scale^2), plus the squared difference of the numbers at a limit."""
+    distribution = norm(mean, scale)
     known = [x for x in values if not math.isnan(x)]
     seen = sorted(x for x in known if low < x < high)
-    share = law.cdf(high) - law.cdf(low)
+    share = distribution.cdf(high) - distribution.cdf(low)
     n, total = len(seen), 0.0
     for i, x in enumerate(seen, start=1):
         mirror = seen[n - i]
-        below = (law.cdf(x) - law.cdf(low)) / share
-        above = 1.0 - (law.cdf(mirror) - law.cdf(low)) / share
+        below = (distribution.cdf(x) - distribution.cdf(low)) / share
+        above = 1.0 - (distribution.cdf(mirror) - distribution.cdf(low)) / share
         total += (2 * i - 1) * (math.log(below) + math.log(above))
     off = 0.0 if share == 1.0 else (n - len(known) * share) ** 2 / (len(known) * share * (1.0 - share))
     return -n - total / n + off

@@ -68,10 +68,7 @@ def program_47(A, v, penalty, intercept=False):
     def huber(x):
         r = v - design @ x
         size = np.abs(r)
-        return (
-            float(np.where(size <= t, r * r / 2, t * size - t * t / 2).sum()),
-            -design.T @ np.clip(r, -t, t),
-        )
+        return (float(np.where(size <= t, r * r / 2, t * size - t * t / 2).sum()), -design.T @ np.clip(r, -t, t))
 
     x = minimize(huber, np.zeros(design.shape[1]), jac=True, method="BFGS", options={"gtol": 1e-10, "maxiter": 5000}).x
     r = v - design @ x

@@ -10,14 +10,14 @@ from scipy.stats import norm
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(300)
 
 
-def marginal_log_likelihood(x: np.ndarray, bias: float, scale: float, floor: float = 0.0) -> float:
+def marginal_log_likelihood(x: np.ndarray, mean: float, scale: float, floor: float = 0.0) -> float:
     """Sum over rows: density above the floor, probability at it."""
     seen = x > floor
-    return float(norm.logpdf(x[seen], bias, scale).sum() + np.count_nonzero(~seen) * norm.logcdf(floor, bias, scale))
+    return float(norm.logpdf(x[seen], mean, scale).sum() + np.count_nonzero(~seen) * norm.logcdf(floor, mean, scale))
 
 
 def fit_marginal(x: np.ndarray, floor: float = 0.0) -> tuple[float, float]:
-    """(bias, scale) of one column by Nelder-Mead on (bias, log scale)."""
+    """(mean, scale) of one column by Nelder-Mead on (mean, log scale)."""
 
     def loss(theta: np.ndarray) -> float:
         return -marginal_log_likelihood(x, theta[0], np.exp(theta[1]), floor)
@@ -42,11 +42,11 @@ def lower_orthant(h: float, k: float, r: float) -> float:
 
 
 class PairLikelihood:
-    """Log-likelihood of the correlation of two columns whose biases and scales are given."""
+    """Log-likelihood of the correlation of two columns whose means and scales are given."""
 
-    def __init__(self, x1: np.ndarray, x2: np.ndarray, bias: tuple[float, float], scale: tuple[float, float]) -> None:
-        u1, u2 = (x1 - bias[0]) / scale[0], (x2 - bias[1]) / scale[1]
-        self.l1, self.l2 = -bias[0] / scale[0], -bias[1] / scale[1]
+    def __init__(self, x1: np.ndarray, x2: np.ndarray, mean: tuple[float, float], scale: tuple[float, float]) -> None:
+        u1, u2 = (x1 - mean[0]) / scale[0], (x2 - mean[1]) / scale[1]
+        self.l1, self.l2 = -mean[0] / scale[0], -mean[1] / scale[1]
         p1, p2 = x1 > 0, x2 > 0
         both = p1 & p2
         self.n_both = np.count_nonzero(both)
@@ -72,12 +72,12 @@ class PairLikelihood:
         return float(np.tanh(result.x))
 
 
-def pairwise_correlations(x: np.ndarray, bias: np.ndarray, scale: np.ndarray) -> np.ndarray:
+def pairwise_correlations(x: np.ndarray, mean: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """The exact pairwise likelihood estimate of every correlation, marginals plugged in."""
     d = x.shape[1]
     r = np.eye(d)
     for i in range(d):
         for j in range(i + 1, d):
-            pair = PairLikelihood(x[:, i], x[:, j], (bias[i], bias[j]), (scale[i], scale[j]))
+            pair = PairLikelihood(x[:, i], x[:, j], (mean[i], mean[j]), (scale[i], scale[j]))
             r[i, j] = r[j, i] = pair.maximize()
     return r

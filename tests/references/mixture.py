@@ -10,20 +10,20 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal
 
 
-def log_density(x: np.ndarray, bias: np.ndarray, covariance: np.ndarray, floor: float = 0.0) -> np.ndarray:
+def log_density(x: np.ndarray, mean: np.ndarray, covariance: np.ndarray, floor: float = 0.0) -> np.ndarray:
     """log f(x) of each row: density of the values above the floor, times P(the others below it | those)."""
     out = np.empty(len(x))
     for i, row in enumerate(x):
         seen, hidden = np.flatnonzero(row > floor), np.flatnonzero(row <= floor)
-        mean, spread, total = bias[hidden], covariance[np.ix_(hidden, hidden)], 0.0
+        expected, spread, total = mean[hidden], covariance[np.ix_(hidden, hidden)], 0.0
         if len(seen):
             inner = covariance[np.ix_(seen, seen)]
-            total += multivariate_normal.logpdf(row[seen], bias[seen], inner)
+            total += multivariate_normal.logpdf(row[seen], mean[seen], inner)
             slope = np.linalg.solve(inner, covariance[np.ix_(seen, hidden)]).T
-            mean = mean + slope @ (row[seen] - bias[seen])
+            expected = expected + slope @ (row[seen] - mean[seen])
             spread = spread - slope @ covariance[np.ix_(seen, hidden)]
         if len(hidden):
-            probability = multivariate_normal.cdf(np.full(len(hidden), floor), mean, spread)
+            probability = multivariate_normal.cdf(np.full(len(hidden), floor), expected, spread)
             total += np.log(max(probability, 1e-300))
         out[i] = total
     return out

@@ -1,4 +1,4 @@
-"""The density of a row under x = max(y, floor), y ~ N(bias, covariance): exactly, and by moment matching.
+"""The density of a row under x = max(y, floor), y ~ N(mean, covariance): exactly, and by moment matching.
 
 Densities are per unit of each column's scale. Covariances throughout, one row at a time: the kernel works with the
 precision matrix instead.
@@ -11,49 +11,49 @@ from scipy.special import log_ndtr
 from scipy.stats import multivariate_normal, norm
 
 
-def conditional(bias, covariance, given, values):
+def conditional(mean, covariance, given, values):
     """(mean, covariance) of the cells that are not ``given``, by the textbook formula."""
     rest = ~given
     gain = np.linalg.solve(covariance[np.ix_(given, given)], covariance[np.ix_(given, rest)]).T
-    mean = bias[rest] + gain @ (values[given] - bias[given])
-    return mean, covariance[np.ix_(rest, rest)] - gain @ covariance[np.ix_(given, rest)]
+    expected = mean[rest] + gain @ (values[given] - mean[given])
+    return expected, covariance[np.ix_(rest, rest)] - gain @ covariance[np.ix_(given, rest)]
 
 
-def split(row, bias, scale, correlation, floor):
+def split(row, mean, scale, correlation, floor):
     """(log density of the seen cells, limits, mean and covariance of the floored ones given these)."""
     known = ~np.isnan(row)
-    row, bias, scale, floor = row[known], bias[known], scale[known], floor[known]
+    row, mean, scale, floor = row[known], mean[known], scale[known], floor[known]
     covariance = correlation[np.ix_(known, known)] * np.outer(scale, scale)
     seen = row > floor
     total = 0.0
     if seen.any():
-        density = multivariate_normal(bias[seen], covariance[np.ix_(seen, seen)], allow_singular=True)
+        density = multivariate_normal(mean[seen], covariance[np.ix_(seen, seen)], allow_singular=True)
         total = float(density.logpdf(row[seen])) + float(np.log(scale[seen]).sum())
-    mean, rest = conditional(bias, covariance, seen, row) if seen.any() else (bias, covariance)
-    return total, floor[~seen], mean, rest
+    expected, rest = conditional(mean, covariance, seen, row) if seen.any() else (mean, covariance)
+    return total, floor[~seen], expected, rest
 
 
-def exact_log_density(row, bias, scale, correlation, floor):
+def exact_log_density(row, mean, scale, correlation, floor):
     """Density of the seen cells times the probability of the others; scipy's integral is good to 1e-4."""
-    total, limit, mean, covariance = split(row, bias, scale, correlation, floor)
+    total, limit, expected, covariance = split(row, mean, scale, correlation, floor)
     if len(limit) == 0:
         return total
     if len(limit) == 1:
-        return total + float(log_ndtr((limit[0] - mean[0]) / np.sqrt(covariance[0, 0])))
-    probability = multivariate_normal.cdf(limit, mean, covariance, abseps=1e-6, releps=1e-5)
+        return total + float(log_ndtr((limit[0] - expected[0]) / np.sqrt(covariance[0, 0])))
+    probability = multivariate_normal.cdf(limit, expected, covariance, abseps=1e-6, releps=1e-5)
     return total + float(np.log(probability))
 
 
-def matched_log_density(row, bias, scale, correlation, floor):
+def matched_log_density(row, mean, scale, correlation, floor):
     """Mendell and Elston (1974): floored cells one after the other, in column order, each leaving the rest normal."""
-    total, limit, mean, covariance = split(row, bias, scale, correlation, floor)
+    total, limit, expected, covariance = split(row, mean, scale, correlation, floor)
     for k in range(len(limit)):
         deviation = np.sqrt(covariance[k, k])
-        a = (limit[k] - mean[k]) / deviation
+        a = (limit[k] - expected[k]) / deviation
         total += float(log_ndtr(a))
         slope = covariance[:, k] / covariance[k, k]
         below_mean, below_variance = truncated_moments(a)
-        mean = mean + slope * deviation * below_mean
+        expected = expected + slope * deviation * below_mean
         covariance = covariance - np.outer(slope, slope) * covariance[k, k] * (1.0 - below_variance)
     return total
 
@@ -64,10 +64,10 @@ def truncated_moments(a):
     return -hazard, 1.0 - hazard * (hazard + a)
 
 
-def cell_residual(row, cell, bias, scale, correlation, floor):
+def cell_residual(row, cell, mean, scale, correlation, floor):
     """Distance of a seen cell, or of a floored one's floor, from what the row's other cells predict.
 
-    Other floored cells are taken in turn as above: exact where there is one, by the law of total variance.
+    Other floored cells are taken in turn as above: exact where there is one, by the distribution of total variance.
     """
     known = ~np.isnan(row)
     covariance = correlation * np.outer(scale, scale)
@@ -75,13 +75,13 @@ def cell_residual(row, cell, bias, scale, correlation, floor):
     seen[cell] = False
     given = np.flatnonzero(seen)
     rest = np.flatnonzero(~seen)
-    mean, spread = conditional(bias, covariance, seen, row) if len(given) else (bias, covariance)
+    expected, spread = conditional(mean, covariance, seen, row) if len(given) else (mean, covariance)
     at = int(np.flatnonzero(rest == cell)[0])
     floored = [i for i, j in enumerate(rest) if known[j] and j != cell]
     for k in floored:
         deviation, slope = np.sqrt(spread[k, k]), spread[:, k] / spread[k, k]
-        below_mean, below_variance = truncated_moments((floor[rest[k]] - mean[k]) / deviation)
-        mean = mean + slope * deviation * below_mean
+        below_mean, below_variance = truncated_moments((floor[rest[k]] - expected[k]) / deviation)
+        expected = expected + slope * deviation * below_mean
         spread = spread - np.outer(slope, slope) * deviation**2 * (1.0 - below_variance)
     value = max(row[cell], floor[cell])
-    return (value - mean[at]) / np.sqrt(spread[at, at])
+    return (value - expected[at]) / np.sqrt(spread[at, at])

@@ -8,10 +8,10 @@ from scipy.optimize import brentq
 from tests.references import bivariate
 
 
-def pair_rows(x1, x2, bias, scale, floor=(0.0, 0.0)):
+def pair_rows(x1, x2, mean, scale, floor=(0.0, 0.0)):
     """n x 12: the statistics of every row, about the floor or the mean, whichever is larger."""
     columns = []
-    for x, b, s, f in zip((x1, x2), bias, scale, floor, strict=True):
+    for x, b, s, f in zip((x1, x2), mean, scale, floor, strict=True):
         p = (x > f).astype(float)
         columns.append((p, p * (x - max(b, f)) / s))
     (p1, v1), (p2, v2) = columns

@@ -9,9 +9,9 @@ from unrelu.report.pictures import rendered
 def test_rows_colours_and_words():
     bad = np.zeros((400, 3))
     bad[7], bad[9, 0], bad[11, 1] = [1.0, 1.0, 0.2], 1.0, np.nan
-    strangeness = np.ones((400, 3))
-    strangeness[9, 0] = -8.0
-    figure = bad_cell_picture(strangeness, bad, ("As", "$", "Fe"))
+    outlier_score = np.ones((400, 3))
+    outlier_score[9, 0] = -8.0
+    figure = bad_cell_picture(outlier_score, bad, ("As", "$", "Fe"))
     image = figure.axes[0].images[0].get_array()
     np.testing.assert_allclose(image[0], [1.0, 1.0, 0.2])
     assert image[1, 0] == -1.0

@@ -164,14 +164,14 @@ def test_small_and_odd_tables_can_be_drawn():
     assert rendered(factor_picture(recovery, ArraySamples(table)))
 
 
-def test_tables_with_shapes_are_drawn_as_latent_heights():
-    """A log shape gives the picture of the table of logarithms."""
+def test_tables_with_margins_are_drawn_as_latent_heights():
+    """A log margin gives the picture of the table of logarithms."""
     rng = np.random.default_rng(0)
     hidden = rng.standard_normal((40, 1)) @ rng.uniform(0.5, 1.5, (1, 4))
     logs = np.maximum(hidden, -0.4)
     plain = factor_cells(unrelu.ReLUMatrixRecovery(1, floor=-0.4).fit(logs), ArraySamples(logs))
-    shaped = unrelu.ReLUMatrixRecovery(1, floor=np.exp(-0.4), shape="log").fit(np.exp(logs))
-    result = factor_cells(shaped, ArraySamples(np.exp(logs)))
+    with_margins = unrelu.ReLUMatrixRecovery(1, floor=np.exp(-0.4), margins="log").fit(np.exp(logs))
+    result = factor_cells(with_margins, ArraySamples(np.exp(logs)))
     for found, expected in zip(result[:2], plain[:2], strict=True):
         np.testing.assert_allclose(found, expected, atol=1e-7)
     np.testing.assert_array_equal(result[2], plain[2])

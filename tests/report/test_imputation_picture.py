@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 import unrelu
+from unrelu.margins import Log
 from unrelu.posterior.cells import Cells
 from unrelu.report.imputation import bin_edges, filled_columns, imputation_picture
 from unrelu.report.pictures import rendered
-from unrelu.shapes import Log
 
 
 def columns_of(d: int = 3, n: int = 400, **parts):
-    bias = np.linspace(-0.5, 1.0, d)
-    model = unrelu.RectifiedGaussian(bias, 0.5 + 0.5 * np.eye(d), **parts)
+    mean = np.linspace(-0.5, 1.0, d)
+    model = unrelu.RectifiedGaussian(mean, 0.5 + 0.5 * np.eye(d), **parts)
     cells = Cells.of(model, model.sample(n, random_state=1))
     return model, cells, filled_columns(model, cells, model.impute(cells.given))
 
@@ -34,23 +34,23 @@ def test_every_row_is_counted(d):
     _, _, columns = columns_of(d)
     figure = imputation_picture(columns, 400, "means")
     for axes, (_, _, filled, *_) in zip(figure.axes, columns, strict=False):
-        both, seen, law = (patch.get_data() for patch in axes.patches)
+        both, seen, distribution = (patch.get_data() for patch in axes.patches)
         assert both.values.sum() == 400
         assert (both.values - seen.values).sum() == filled.sum()
         assert seen.values[seen.edges[1:] <= 0.0].sum() == 0  # a bin starts at the floor
-        assert 0.0 < law.values.sum() <= 400.0
+        assert 0.0 < distribution.values.sum() <= 400.0
     assert rendered(figure).startswith(b"\x89PNG")
 
 
-def test_the_law_is_that_of_the_uncut_column():
-    model = unrelu.RectifiedGaussian([0.0], [[1.0]], 0.5, shapes=(Log(),))
+def test_the_distribution_is_that_of_the_uncut_column():
+    model = unrelu.RectifiedGaussian([0.0], [[1.0]], 0.5, margins=(Log(),))
     cells = Cells.of(model, model.sample(300, random_state=1))
     ((*_, below),) = filled_columns(model, cells, model.impute(cells.given))
     np.testing.assert_allclose(below(np.array([np.exp(-1.0), 1.0])), [0.158655, 0.5], atol=1e-6)
 
 
 def test_wide_positive_values_have_a_logarithmic_axis():
-    model = unrelu.RectifiedGaussian([0.0, 0.0], [[4.0, 1.0], [1.0, 4.0]], 0.5, shapes=(Log(), Log()))
+    model = unrelu.RectifiedGaussian([0.0, 0.0], [[4.0, 1.0], [1.0, 4.0]], 0.5, margins=(Log(), Log()))
     cells = Cells.of(model, model.sample(500, random_state=1))
     figure = imputation_picture(filled_columns(model, cells, model.impute(cells.given)), 500, "means")
     assert figure.axes[0].get_xscale() == "log"

@@ -10,10 +10,10 @@ import pytest
 from matplotlib.text import Text
 from scipy.stats import norm
 
+from unrelu.margins import BoxCox, Log
 from unrelu.model import RectifiedGaussian
 from unrelu.report.check import ColumnQuantiles, column_order, model_picture
 from unrelu.report.pictures import NAIVE, rendered
-from unrelu.shapes import Log, Power
 from unrelu.synthetic import random_model
 
 
@@ -113,8 +113,8 @@ def test_the_same_picture_each_time():
     assert one == two
 
 
-def test_shares_and_quantiles_of_columns_with_shapes():
-    model = RectifiedGaussian([0.0, 1.0], np.eye(2), floor=[1.0, 0.0], shapes=[Log(), Power(0.5, -1.0, 1.0)])
+def test_shares_and_quantiles_of_columns_with_margins():
+    model = RectifiedGaussian([0.0, 1.0], np.eye(2), floor=[1.0, 0.0], margins=[Log(), BoxCox(0.5, -1.0, 1.0)])
     at = np.geomspace(0.1, 90.0, 40)
     column = ColumnQuantiles("rain", at**1.1, at, np.maximum(at - 0.2, 0.0), 2.0 * at, 0.0, None, 4.2, "power 0.50")
     figure = model_picture(model, [0.5, 0.2], [column])

@@ -34,7 +34,7 @@ def result_of(d: int = 4, rows: int = 6, lowest: float = -50.0) -> SimpleNamespa
     return judged(scores, simulated, float(np.quantile(simulated, 0.01)), cells)
 
 
-def strangeness(result: SimpleNamespace) -> np.ndarray:
+def outlier_score(result: SimpleNamespace) -> np.ndarray:
     return np.array(list(result.cells.whole.values()))
 
 
@@ -57,24 +57,24 @@ def test_every_row_is_counted_and_far_ones_do_not_hide_the_others(lowest):
     assert model.values.sum() == pytest.approx(len(result.scores))  # as many clean rows
     assert scores.lines[0].get_xdata()[0] == result.threshold
     # The rows of the model keep at least a fifth of the width.
-    genuine = np.ptp(result.model_scores) / np.ptp(score_edges(result))
-    assert genuine > 0.2
-    beyond = int(np.sum(result.scores < table.edges[0]))
-    assert [text.get_text().startswith(f"← {beyond:,} row") for text in scores.texts] == [True] * (beyond > 0)
+    inlier = np.ptp(result.model_scores) / np.ptp(score_edges(result))
+    assert inlier > 0.2
+    censoring = int(np.sum(result.scores < table.edges[0]))
+    assert [text.get_text().startswith(f"← {censoring:,} row") for text in scores.texts] == [True] * (censoring > 0)
 
 
-def test_the_cells_are_those_of_the_strangest_rows():
+def test_the_cells_are_those_of_the_most_outlying_rows():
     result = result_of()
     cells = picture_of(result).axes[1]
-    shown = cells.collections[0].get_array().reshape(strangeness(result).shape)
-    np.testing.assert_array_equal(np.ma.getmaskarray(shown), np.isnan(strangeness(result)))
-    np.testing.assert_array_equal(shown.compressed(), strangeness(result)[~np.isnan(strangeness(result))])
+    shown = cells.collections[0].get_array().reshape(outlier_score(result).shape)
+    np.testing.assert_array_equal(np.ma.getmaskarray(shown), np.isnan(outlier_score(result)))
+    np.testing.assert_array_equal(shown.compressed(), outlier_score(result)[~np.isnan(outlier_score(result))])
     norm = cells.collections[0].norm
     assert norm(0.0) == pytest.approx(0.5)  # neither red nor blue
-    assert norm.vmax >= np.nanmax(np.abs(strangeness(result)))
+    assert norm.vmax >= np.nanmax(np.abs(outlier_score(result)))
     assert [label.get_text() for label in cells.get_xticklabels()] == [f"column {j}" for j in range(4)]
     assert [label.get_text() for label in cells.get_yticklabels()] == ["1", "2", "3", "4", "5", "6"]
-    assert cells.yaxis_inverted()  # the strangest row on top
+    assert cells.yaxis_inverted()  # the most outlying row on top
 
 
 def test_infinite_cells_and_a_single_row_can_be_drawn():
@@ -91,17 +91,17 @@ def test_without_rows_there_is_one_panel():
     assert rendered(figure).startswith(b"\x89PNG")
 
 
-def test_of_many_columns_and_rows_the_strangest_are_shown():
+def test_of_many_columns_and_rows_the_most_outlying_are_shown():
     result = result_of(d=100, rows=60)
     cells = picture_of(result).axes[1]
     shown = cells.collections[0].get_array().reshape(25, 30)
     kept = np.array([int(label.get_text().split()[1]) for label in cells.get_xticklabels()])
     np.testing.assert_array_equal(kept, np.sort(kept))
     others = np.setdiff1d(np.arange(100), kept)
-    strongest = np.nanmax(np.abs(strangeness(result)[:25]), axis=0)
+    strongest = np.nanmax(np.abs(outlier_score(result)[:25]), axis=0)
     assert strongest[kept].min() >= strongest[others].max()
     assert "70 calmer columns left out" in cells.get_title(loc="left")
-    np.testing.assert_array_equal(shown[1], strangeness(result)[1, kept])
+    np.testing.assert_array_equal(shown[1], outlier_score(result)[1, kept])
 
 
 @pytest.mark.parametrize(("d", "rows"), [(4, 6), (40, 25), (2, 1)])

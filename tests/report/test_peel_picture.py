@@ -1,4 +1,5 @@
-"""The picture of learned layers: weights in their places, units off to scale, the learned law over the rows."""
+"""The picture of learned layers: weights in their places, units off to scale, the learned distribution over the
+rows."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ LAYER = LayerReport("facets", N, D, P, P, (125, 250, 375, 50), 1e-8, 1e-12, 0, (
 INNER = LayerReport("facets", N, P, Q, Q, (200, 160), 1e-8, 1e-12, 100, (1,), False, 1)
 
 
-def network(law=True, layers=(LAYER, INNER)):
+def network(distribution=True, layers=(LAYER, INNER)):
     rng = np.random.default_rng(0)
     weights = [rng.standard_normal((layer.n_features, layer.n_hidden)) for layer in layers]
     weights[0][-1] = np.nan
     p = layers[-1].units_found
-    learned = unrelu.RectifiedGaussian(np.full(p, 0.3), 4.0 * np.eye(p)) if law else None
+    learned = unrelu.RectifiedGaussian(np.full(p, 0.3), 4.0 * np.eye(p)) if distribution else None
     unknown = (("x5",), ())[: len(layers)]
     return Network(tuple(layers), tuple(weights), tuple("abcdef"[:D]), unknown, learned)
 
@@ -78,7 +79,7 @@ def test_histograms_have_the_mass_of_the_rows_in_which_a_unit_is_on():
     at, curve = axes.lines[0].get_data()
     np.testing.assert_allclose(curve, norm.pdf(at, 0.3, 2.0))
     assert axes.get_xlabel() == f"off in {(values == 0.0).mean():.0%}, learned {norm.cdf(-0.15):.0%}"
-    without = peel_picture(network(law=False), units)
+    without = peel_picture(network(distribution=False), units)
     assert not panels(without)["Innermost h0"].lines
 
 
@@ -91,11 +92,11 @@ def test_odd_networks_are_drawn():
     assert "1 of 4 units found" in panels(figure)["Layer 1"].texts[0].get_text()
     assert rendered(figure).startswith(b"\x89PNG")
     wide = replace(LAYER, n_features=300, n_hidden=90, units_found=90, rows_off=(250,) * 90)
-    law = unrelu.RectifiedGaussian(np.zeros(90), np.eye(90))
+    distribution = unrelu.RectifiedGaussian(np.zeros(90), np.eye(90))
     weights = np.random.default_rng(0).standard_normal((300, 90))
-    many = Network((wide,), (weights,), tuple(f"x{j}" for j in range(300)), ((),), law)
+    many = Network((wide,), (weights,), tuple(f"x{j}" for j in range(300)), ((),), distribution)
     assert rendered(peel_picture(many, np.full((N, 90), np.nan))).startswith(b"\x89PNG")
-    constant = replace(network(), law=unrelu.RectifiedGaussian([0.0, 1.0], np.zeros((2, 2))))
+    constant = replace(network(), distribution=unrelu.RectifiedGaussian([0.0, 1.0], np.zeros((2, 2))))
     assert not panels(peel_picture(constant, np.zeros((N, 2))))["Innermost h0"].lines[0].get_ydata().any()
 
 
@@ -105,9 +106,9 @@ def test_tables_leave_out_what_there_is_nothing_to_say_of():
     plain = replace(network(layers=(LAYER,)), undetermined=((),))
     assert [line[0] for line in plain.rows()[0].lines][-1] == "outlier rows"
     many = replace(LAYER, n_hidden=21, units_found=21, rows_off=(250,) * 21)
-    law = unrelu.RectifiedGaussian(np.zeros(21), np.eye(21))
-    _, units = Network((many,), (np.ones((D, 21)),), tuple("abcdef"), ((),), law).rows()
-    assert units.beyond == "... and 1 more"
+    distribution = unrelu.RectifiedGaussian(np.zeros(21), np.eye(21))
+    _, units = Network((many,), (np.ones((D, 21)),), tuple("abcdef"), ((),), distribution).rows()
+    assert units.censoring == "... and 1 more"
 
 
 def test_a_line_says_why_a_search_ended():
@@ -128,7 +129,7 @@ def test_tables_of_inputs_show_what_chose_their_number():
     assert [value for _, value in facts.lines] == ["12", "11 leaves 0.25, 12 leaves 3e-12", "7"]
     assert table.heads == ("weights of inputs", *(f">z{i}" for i in range(6)), ">...")
     assert [line[2] for line in table.lines[:2]] == ["1.5", "7.5"]
-    assert table.beyond == "... and 5 more"
+    assert table.censoring == "... and 5 more"
     without = replace(found, input_choice=(), rows_without_inputs=None).rows()[-2]
     assert [name for name, _ in without.lines] == ["inputs"]
 

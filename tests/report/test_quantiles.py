@@ -12,7 +12,7 @@ from unrelu.tables import ArraySamples, joined
 
 
 def columns_of(X: np.ndarray, most: int = 5, **parameters: object) -> tuple[RectifiedGaussianLearner, list]:
-    learner = RectifiedGaussianLearner(**{"shape": "normal", **parameters}).fit(X)
+    learner = RectifiedGaussianLearner(**{"margins": "normal", **parameters}).fit(X)
     return learner, worst_columns(learner, ArraySamples(X), most)
 
 
@@ -40,10 +40,10 @@ def test_points_against_a_plain_computation():
     assert column.seen[-1] == ordered[-1]
     assert (column.seen > 0.2).all()
     rank = np.searchsorted(ordered, column.seen)
-    fitted = norm.ppf((rank + 0.5) / 393, learner.bias_[0], learner.row_norms_[0])
+    fitted = norm.ppf((rank + 0.5) / 393, learner.mean_[0], learner.std_[0])
     np.testing.assert_allclose(column.fitted, np.maximum(fitted, 0.2), rtol=1e-12)
     # The band by simulation: of the largest of 393 values, the 0.5 % and 99.5 % quantiles.
-    largest = norm.ppf(rng.beta(393, 1, 200_000), learner.bias_[0], learner.row_norms_[0])
+    largest = norm.ppf(rng.beta(393, 1, 200_000), learner.mean_[0], learner.std_[0])
     np.testing.assert_allclose([column.low[-1], column.high[-1]], np.quantile(largest, [0.005, 0.995]), rtol=0.02)
 
 
@@ -71,13 +71,13 @@ def test_floors_match_up_to_the_rounding_of_the_table():
     assert column.seen[0] > np.float32(0.1)
 
 
-def test_columns_with_shapes_are_told_in_the_tables_units():
-    """A log shape gives the quantiles of a fit to logarithms, taken back."""
+def test_columns_with_margins_are_told_in_the_tables_units():
+    """A log margin gives the quantiles of a fit to logarithms, taken back."""
     x = np.maximum(np.random.default_rng(5).normal(0.0, 1.0, (400, 2)), [-0.3, -0.5])
     _, plain = columns_of(x, floor=[-0.3, -0.5])
-    _, shaped = columns_of(np.exp(x), floor=np.exp([-0.3, -0.5]), shape="log")
-    assert [column.shape for column in shaped] == ["log", "log"]
-    for one, other in zip(plain, shaped, strict=True):
+    _, with_margins = columns_of(np.exp(x), floor=np.exp([-0.3, -0.5]), margins="log")
+    assert [column.margin for column in with_margins] == ["log", "log"]
+    for one, other in zip(plain, with_margins, strict=True):
         for name in ("seen", "fitted", "low", "high"):
             np.testing.assert_allclose(getattr(other, name), np.exp(getattr(one, name)), rtol=1e-9)
         assert other.floor == pytest.approx(np.exp(one.floor))
@@ -86,7 +86,7 @@ def test_columns_with_shapes_are_told_in_the_tables_units():
 
 def test_a_shape_under_a_ceiling():
     x = np.minimum(np.exp(np.random.default_rng(6).normal(0.0, 1.0, (400, 1))), 2.0)
-    _, (column,) = columns_of(x, ceiling=2.0, shape="log")
+    _, (column,) = columns_of(x, ceiling=2.0, margins="log")
     assert (column.floor, column.ceiling) == (None, 2.0)
     assert column.seen[0] == pytest.approx(x.min())
     assert column.seen[-1] < 2.0

@@ -17,13 +17,13 @@ pytestmark = pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 def recovered(n=30, d=16, k=2, floor=0.0, bad=(), noise=0.05):
     """(rows, table, clean) of a random layer, with 10 % outliers and a few missing values."""
     rng = np.random.default_rng(0)
-    weights, bias = rng.standard_normal((d, k)), 0.5 + 0.3 * rng.standard_normal(d) + floor
-    clean = np.maximum(rng.standard_normal((n, k)) @ weights.T + bias, floor)
+    weights, mean = rng.standard_normal((d, k)), 0.5 + 0.3 * rng.standard_normal(d) + floor
+    clean = np.maximum(rng.standard_normal((n, k)) @ weights.T + mean, floor)
     table = clean + noise * rng.standard_normal((n, d))
     table[rng.random((n, d)) < 0.1] += 5.0
     table[rng.random((n, d)) < 0.02] = np.nan
     table[list(bad)] = floor  # the layer is off: nothing tells what is behind it
-    return unrelu.ReLULatentRecovery(weights, bias, floor=floor).recover_rows(table, skip_bad_rows=True), table, clean
+    return unrelu.ReLULatentRecovery(weights, mean, floor=floor).recover_rows(table, skip_bad_rows=True), table, clean
 
 
 def pictured(names=None, floor=0.0, **options):
@@ -88,9 +88,9 @@ def test_residuals_are_in_noise_scales():
     axes = panels(pictured())["Given minus clean"]
     counts = axes.patches[0].get_data().values
     assert counts.sum() == len(scaled)
-    beyond = int((np.abs(scaled) > 10.0).sum())
-    assert beyond > 10
-    assert f"({beyond} beyond" in axes.get_title(loc="left")
+    censoring = int((np.abs(scaled) > 10.0).sum())
+    assert censoring > 10
+    assert f"({censoring} beyond" in axes.get_title(loc="left")
     # What is clean has unit noise, and its curve fits.
     centers, expected = axes.lines[0].get_data()
     middle = np.abs(centers) < 1.0

@@ -40,7 +40,7 @@ def test_the_picture_of_a_layer_shows_every_pair_unit_and_row(result):
     figure = layer_picture(*result)
     correlations, means, typical, most = figure.axes
     assert [len(points.get_offsets()) for points in correlations.collections] == [6, 6]
-    np.testing.assert_allclose(means.lines[0].get_xydata()[:, 0], result[2][0].bias)
+    np.testing.assert_allclose(means.lines[0].get_xydata()[:, 0], result[2][0].mean)
     shares = (result[0] <= 0.0).mean(axis=0)
     assert f"Unit {int(np.argmax(shares))} (floored most)" in most.get_title(loc="left")
     for panel in (typical, most):

@@ -9,11 +9,7 @@ import pytest
 from rich.console import Console
 
 from unrelu.model import RectifiedGaussian
-from unrelu.report.model import (
-    model_tables,
-    strongest_correlations,
-    variance_shares,
-)
+from unrelu.report.model import model_tables, strongest_correlations, variance_shares
 from unrelu.report.tables import facts, with_error
 from unrelu.report.trying import comparison_table, mean_absolute_skewness, moment_errors, moments_of_rows
 from unrelu.synthetic import random_model
@@ -81,7 +77,7 @@ def test_moment_errors_are_zero_for_the_truth_and_scale_free():
     true = moments_of_rows(rows)
     np.testing.assert_allclose(true.correlation, np.corrcoef(rows.T), atol=1e-12)
     assert moment_errors(true, true) == {"mean": 0.0, "std": 0.0, "correlation": 0.0}
-    shifted = RectifiedGaussian(true.bias + 0.5 * true.row_norms, 1.5**2 * true.covariance)
+    shifted = RectifiedGaussian(true.mean + 0.5 * true.std, 1.5**2 * true.covariance)
     assert moment_errors(shifted, true)["mean"] == pytest.approx(0.5)
     assert moment_errors(shifted, true)["std"] == pytest.approx(0.5)
 
@@ -97,10 +93,7 @@ def test_skewness_of_an_exponential():
 
 
 def test_comparison_table():
-    errors = {
-        "a": {"mean": 0.1, "std": 0.2, "correlation": 0.3},
-        "b": {"mean": 0.0, "std": 0.0, "correlation": 0.0},
-    }
+    errors = {"a": {"mean": 0.1, "std": 0.2, "correlation": 0.3}, "b": {"mean": 0.0, "std": 0.0, "correlation": 0.0}}
     text = _text(comparison_table(errors, {"a": 0.0125}))
     for words in ("0.100", "0.200", "0.300", "12.5 ms"):
         assert words in text

@@ -23,7 +23,7 @@ class Counted(ArraySamples):
 def test_rows_are_read_once_however_often_they_are_asked_for():
     X = np.maximum(np.random.default_rng(0).standard_normal((200, 3)), 0.0)
     rows = Counted(X, block_rows=60)
-    unrelu.RectifiedGaussianLearner("full_likelihood", shape="normal").fit(rows)
+    unrelu.RectifiedGaussianLearner("full_likelihood", margins="normal").fit(rows)
     assert Counted.reads == 1
 
 

@@ -32,7 +32,7 @@ def test_frames_with_floors_of_every_kind(frame_of, south, all_rows):
     samples = joined([frame_of(NORTH), frame_of(SOUTH)], floor=[{"As": 0.5, "Pb": 1.0}, south])
     assert samples.feature_names == ("As", "Pb", "Zn")
     assert_array_equal(all_rows(samples), [[0.5, 1, NAN], [2, 3, NAN], [NAN, 0.2, 5], [NAN, 0.7, 1]])
-    assert_array_equal(next(samples.blocks()).beyond, [[-1, -1, 0], [0, 0, 0], [0, -1, 0], [0, 0, 0]])
+    assert_array_equal(next(samples.blocks()).censoring, [[-1, -1, 0], [0, 0, 0], [0, -1, 0], [0, 0, 0]])
     # As has one limit wherever it was measured; 0.7 was seen, though below the other laboratory's limit.
     assert (samples.limits, samples.limits_by_cell) == (CellLimits(((0, 0.5),)), (1,))
 
@@ -48,7 +48,7 @@ def test_arrays_go_by_position(all_rows):
     samples = joined([first, second], floor=[1.0, [0.5, None]])
     assert samples.feature_names is None
     assert_array_equal(all_rows(samples), [[1, 2], [0.5, 3]])
-    assert_array_equal(next(samples.blocks()).beyond, [[-1, 0], [-1, 0]])
+    assert_array_equal(next(samples.blocks()).censoring, [[-1, 0], [-1, 0]])
 
 
 def test_cells_of_text_have_their_limits():
@@ -56,7 +56,7 @@ def test_cells_of_text_have_their_limits():
     samples = joined([pd.DataFrame(NORTH), text], floor=[{"Pb": 1.0, "As": None}, None])
     block = next(samples.blocks())
     assert_array_equal(block.values[:, 1], [1.0, 3.0, 0.3, 0.1, 9.0])
-    assert_array_equal(block.beyond[:, 1], [-1, 0, -1, 0, 1])
+    assert_array_equal(block.censoring[:, 1], [-1, 0, -1, 0, 1])
     with pytest.raises(InvalidParameterError, match="has its limits in them"):
         joined([text], floor=[0.1])
 

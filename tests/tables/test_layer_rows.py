@@ -29,9 +29,9 @@ def rows_of(network, batches, layers):
 
 
 def test_activations_are_learned_as_if_they_had_been_stored(network, batches):
-    learned = unrelu.activations(network, "1", batches)
+    learned = unrelu.learn_layer(network, "1", batches)
     stored = rows_of(network, batches, 2).astype(np.float64)
-    true = unrelu.RectifiedGaussianLearner("one_pass", shape="normal").fit(stored)
+    true = unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(stored)
     np.testing.assert_allclose(learned.covariance_, true.covariance_, atol=1e-6)
     assert learned.feature_names_in_[3] == "1[3]"
     assert learned.floor == 0.0
@@ -39,23 +39,23 @@ def test_activations_are_learned_as_if_they_had_been_stored(network, batches):
 
 
 def test_outputs_before_the_rectifier_have_no_floor(network, batches):
-    learned = unrelu.activations(network, network[0], batches)
-    np.testing.assert_allclose(learned.bias_, rows_of(network, batches, 1).mean(axis=0), atol=1e-5)
+    learned = unrelu.learn_layer(network, network[0], batches)
+    np.testing.assert_allclose(learned.mean_, rows_of(network, batches, 1).mean(axis=0), atol=1e-5)
 
 
 def test_the_network_is_left_as_it_was(network, batches):
     network.train()
     network[2].eval()
-    unrelu.activations(network, "3", batches)
+    unrelu.learn_layer(network, "3", batches)
     assert [module.training for module in network] == [True, True, False, True]
     assert not network[3]._forward_hooks
 
 
 def test_a_loader_that_can_be_read_once_loses_no_batch(network, batches):
-    learned = unrelu.activations(network, "1", ((batch, 0) for batch in batches))
+    learned = unrelu.learn_layer(network, "1", ((batch, 0) for batch in batches))
     assert learned.record_.n_rows == 3000
     whole = unrelu.RectifiedGaussianLearner(floor=0.0).partial_fit(LayerSamples(network, "1", iter(batches)))
-    np.testing.assert_allclose(whole.bias_, learned.bias_, rtol=1e-6)
+    np.testing.assert_allclose(whole.mean_, learned.mean_, rtol=1e-6)
     rows = LayerSamples(network, "1", iter(batches))
     assert sum(len(block.values) for block in rows.blocks()) == 3000
     with pytest.raises(InvalidDataError, match="no more batches"):
@@ -78,26 +78,26 @@ def test_positions_of_convolutions():
 
 def test_units_that_are_never_on_are_left_out(network, batches):
     with torch.no_grad():
-        network[0].bias[3] = -100.0
+        network[0].mean[3] = -100.0
     with warns("dead-units", match=r"Never on in 3,000 rows, and left out: 1\[3\]"):
-        learned = unrelu.activations(network, "1", batches)
+        learned = unrelu.learn_layer(network, "1", batches)
     assert learned.covariance_.shape == (15, 15)
     assert "1[3]" not in learned.feature_names_in_
     alive = [unit for unit in range(16) if unit != 3]
-    named = unrelu.activations(network, "1", batches, units=alive)
+    named = unrelu.learn_layer(network, "1", batches, units=alive)
     # Single precision: sums over 15 and 16 columns are taken in another order.
     np.testing.assert_allclose(learned.covariance_, named.covariance_, atol=float(np.finfo(np.float32).eps))
     with torch.no_grad():
-        network[0].bias[:] = -100.0
+        network[0].mean[:] = -100.0
     with pytest.raises(InvalidDataError, match="No unit of layer '1' is ever on"):
-        unrelu.activations(network, "1", batches)
+        unrelu.learn_layer(network, "1", batches)
 
 
 def test_a_learner_goes_on(network, batches):
     learner = unrelu.RectifiedGaussianLearner(floor=0.0)
-    unrelu.activations(network, "1", batches[:3], learner=learner)
-    unrelu.activations(network, "1", batches[3:], learner=learner)
-    np.testing.assert_allclose(learner.bias_, unrelu.activations(network, "1", batches).bias_, rtol=1e-6)
+    unrelu.learn_layer(network, "1", batches[:3], learner=learner)
+    unrelu.learn_layer(network, "1", batches[3:], learner=learner)
+    np.testing.assert_allclose(learner.mean_, unrelu.learn_layer(network, "1", batches).mean_, rtol=1e-6)
 
 
 class Unused(torch.nn.Module):
@@ -117,13 +117,13 @@ def test_bad_input(network, batches):
         ((Unused(), "unused", batches), "did not run in the first batch"),
     ):
         with pytest.raises(InvalidParameterError, match=message):
-            unrelu.activations(*given)
+            unrelu.learn_layer(*given)
     with pytest.raises(InvalidDataError, match="no batches"):
-        unrelu.activations(network, "1", [])
+        unrelu.learn_layer(network, "1", [])
     with pytest.raises(InvalidParameterError, match="positions"):
-        unrelu.activations(network, "1", batches, positions="none")
+        unrelu.learn_layer(network, "1", batches, positions="none")
     with pytest.raises(InvalidParameterError, match="learner must be"):
-        unrelu.activations(network, "1", batches, learner=3)
+        unrelu.learn_layer(network, "1", batches, learner=3)
 
 
 @pytest.mark.parametrize("kind", ["float64", "float32", "bfloat16", "int32"])

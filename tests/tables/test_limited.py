@@ -30,17 +30,17 @@ def limited(X=X, floor=FLOOR, ceiling=CEILING, names=NAMES, **options) -> Limite
 
 def whole(samples: Samples) -> tuple[np.ndarray, np.ndarray]:
     blocks = list(samples.blocks())
-    return np.concatenate([b.values for b in blocks]), np.concatenate([b.beyond for b in blocks])
+    return np.concatenate([b.values for b in blocks]), np.concatenate([b.censoring for b in blocks])
 
 
 @pytest.mark.parametrize("block_rows", [1, 3, None])
 def test_cells_at_their_limits_are_marked(block_rows):
     samples = limited(block_rows=block_rows)
     assert isinstance(samples, Samples)
-    values, beyond = whole(samples)
+    values, censoring = whole(samples)
     assert_array_equal(values, X)
-    assert_array_equal(beyond, MARKS)
-    assert beyond.dtype == np.int8
+    assert_array_equal(censoring, MARKS)
+    assert censoring.dtype == np.int8
     assert (samples.limits, samples.limits_by_cell) == (None, (0, 1))
 
 
@@ -58,17 +58,19 @@ def test_frames_of_limits_go_by_name(frame_of):
 def test_equal_is_equal_up_to_the_table_s_rounding(dtype):
     level = np.log10(0.1) / np.log10(np.e)  # log(0.1), off by rounding
     table = np.array([[np.log(0.1)], [0.7], [np.log(0.1) + 1e-3]], dtype=dtype)
-    values, beyond = whole(limited(table, np.array([[level], [0.5], [level]]), None, None))
-    assert_array_equal(beyond, [[-1], [0], [0]])
+    values, censoring = whole(limited(table, np.array([[level], [0.5], [level]]), None, None))
+    assert_array_equal(censoring, [[-1], [0], [0]])
     assert values.dtype == dtype
     assert values[0, 0] == dtype(level)
 
 
 def test_zeros_beyond_a_limit_say_that_nothing_was_found():
     """As with one floor a column."""
-    values, beyond = whole(limited(np.array([[0.0, 0.0], [1.0, -2.0]]), [[0.4, NAN], [0.5, NAN]], [[9, -1], [9, -1.5]]))
+    values, censoring = whole(
+        limited(np.array([[0.0, 0.0], [1.0, -2.0]]), [[0.4, NAN], [0.5, NAN]], [[9, -1], [9, -1.5]])
+    )
     assert_array_equal(values, [[0.4, -1.0], [1.0, -2.0]])
-    assert_array_equal(beyond, [[-1, 1], [0, 0]])
+    assert_array_equal(censoring, [[-1, 1], [0, 0]])
 
 
 def test_one_limit_in_all_rows_is_the_column_s():
@@ -103,9 +105,9 @@ def test_values_beyond_their_limit_are_named(floor, ceiling, words):
 
 
 def test_rows_of_weight_zero_may_hold_anything():
-    values, beyond = whole(limited(floor=FLOOR + 9.0 * np.eye(4)[:, :1], ceiling=None, weights=[0.0, 1.0, 1.0, 1.0]))
+    values, censoring = whole(limited(floor=FLOOR + 9.0 * np.eye(4)[:, :1], ceiling=None, weights=[0.0, 1.0, 1.0, 1.0]))
     assert np.isnan(values[0]).all()
-    assert_array_equal(beyond[:, 0], [0, 0, 0, -1])
+    assert_array_equal(censoring[:, 0], [0, 0, 0, -1])
 
 
 @pytest.mark.parametrize(
@@ -148,5 +150,5 @@ def test_marks_go_along_with_rows():
     assert grouped.limits_by_cell == samples.limits_by_cell
     assert_array_equal(whole(samples.weighted([1.0, 2.0, 1.0, 1.0]))[1], MARKS)
     marks = np.random.default_rng(0).integers(-1, 2, (5000, 2), dtype=np.int8)
-    many = Block(np.ones((5000, 2)), beyond=marks)
-    assert_array_equal(np.concatenate([tile.beyond for tile in tiles(many)]), marks)
+    many = Block(np.ones((5000, 2)), censoring=marks)
+    assert_array_equal(np.concatenate([tile.censoring for tile in tiles(many)]), marks)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from unrelu.contracts import Block, CellLimits, Samples, unwatched
+from unrelu.contracts import Block, CellLimits, Samples, no_progress
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.preparation import learn_columns, prepare
 from unrelu.passes.rows import SparseBlock, regroup
@@ -138,7 +138,7 @@ def test_rows_of_ones_own_have_the_other_answers_and_give_their_limits():
     rows = Own()
     assert (rows.feature_names, rows.limits_by_cell, rows.notes, rows.ids()) == (None, (), [], {})
     assert [block.values.tolist() for block in rows.blocks_from(3)] == []
-    assert learn_columns(prepare(rows), 0.0, None, 0.0, unwatched).floor.tolist() == [0.0, 0.5]
+    assert learn_columns(prepare(rows), 0.0, None, 0.0, no_progress).floor.tolist() == [0.0, 0.5]
 
 
 @pytest.mark.parametrize("block", [Block(np.eye(3)), SparseBlock(matrix=scipy.sparse.csr_array(np.eye(3)))])

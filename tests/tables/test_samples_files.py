@@ -234,14 +234,8 @@ def test_a_file_that_goes_away_between_passes(folder):
     ("error", "said"),
     [
         (PermissionError("no"), "x: no permission to read it."),
-        (
-            MemoryError("malloc of size 7 failed"),
-            "x: damaged, or too large for memory (malloc of size 7 failed).",
-        ),
-        (
-            OSError("bad\nsector"),
-            "x: not a whole npy file, it is damaged, cut short, or of another kind (bad).",
-        ),
+        (MemoryError("malloc of size 7 failed"), "x: damaged, or too large for memory (malloc of size 7 failed)."),
+        (OSError("bad\nsector"), "x: not a whole npy file, it is damaged, cut short, or of another kind (bad)."),
         (EOFError(), "x: not a whole npy file, it is damaged, cut short, or of another kind (EOFError)."),
         (InputFileError("as it is"), "as it is"),
     ],

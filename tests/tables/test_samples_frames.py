@@ -71,7 +71,7 @@ def test_several_limits_in_a_frame_are_those_of_cells():
     frame = pd.DataFrame({"a": ["<0.1", "<0.5", "0.3", 2.0, None], "b": [1.0, 2.0, 3.0, 4.0, 5.0]})
     block = next(read_frame(frame).blocks())
     np.testing.assert_array_equal(block.values[:, 0], [0.1, 0.5, 0.3, 2.0, np.nan])
-    np.testing.assert_array_equal(block.beyond[:, 0], [-1, -1, 0, 0, 0])
+    np.testing.assert_array_equal(block.censoring[:, 0], [-1, -1, 0, 0, 0])
     with pytest.raises(InvalidDataError, match=r"column 'a': 2 different limits.*limits='cell' keeps"):
         read_frame(frame, limits="one")
     values = next(read_frame(frame, limits="highest").blocks()).values
@@ -95,9 +95,9 @@ def test_all_columns_of_text_are_named_with_a_line_that_works(library):
     with pytest.raises(
         InvalidDataError, match=r"Columns 'site' \(text, row 0 .*: 'A'\), 'when' .*, 'day' \(dates"
     ) as told:
-        unrelu.RectifiedGaussianLearner(shape="normal").fit(X)
+        unrelu.RectifiedGaussianLearner(margins="normal").fit(X)
     line = str(told.value).rpartition("Leave them out: ")[2].rstrip(".")
-    learner = unrelu.RectifiedGaussianLearner(shape="normal").fit(eval(line, {"X": X}))
+    learner = unrelu.RectifiedGaussianLearner(margins="normal").fit(eval(line, {"X": X}))
     assert learner.n_features_in_ == 1
     with pytest.raises(InvalidDataError, match="'when'"):
         read_frame(X)
@@ -109,9 +109,9 @@ def test_all_columns_of_text_of_an_array_are_named_with_a_line_that_works():
     with pytest.raises(
         InvalidDataError, match=r"Columns number 0 \(text, row 0 .*: 'A'\), number 3 .*np.delete"
     ) as told:
-        unrelu.RectifiedGaussianLearner(shape="normal").fit(X)
+        unrelu.RectifiedGaussianLearner(margins="normal").fit(X)
     line = str(told.value).rpartition("Leave them out: ")[2].rstrip(".")
-    assert unrelu.RectifiedGaussianLearner(shape="normal").fit(eval(line)).n_features_in_ == 2
+    assert unrelu.RectifiedGaussianLearner(margins="normal").fit(eval(line)).n_features_in_ == 2
 
 
 def test_a_model_says_which_columns_hold_text():

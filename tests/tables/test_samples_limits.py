@@ -137,10 +137,10 @@ def test_cells_keep_their_own_limits(tmp_path, block_rows):
     (tmp_path / "x.csv").write_text(CELLS)
     samples = open_samples(tmp_path / "x.csv", limits="cell", nondetect="missing", block_rows=block_rows)
     blocks = list(samples.blocks())
-    values, beyond = (np.concatenate([getattr(b, name) for b in blocks]) for name in ("values", "beyond"))
+    values, censoring = (np.concatenate([getattr(b, name) for b in blocks]) for name in ("values", "censoring"))
     np.testing.assert_array_equal(values, [[0.1, 1], [0.5, 2], [0.3, 9], [2, NAN], [NAN, 9.5]])
-    np.testing.assert_array_equal(beyond, [[-1, 0], [-1, 0], [0, 1], [0, 0], [0, 0]])
-    assert (values.dtype, beyond.dtype) == (np.float64, np.int8)
+    np.testing.assert_array_equal(censoring, [[-1, 0], [-1, 0], [0, 1], [0, 0], [0, 0]])
+    assert (values.dtype, censoring.dtype) == (np.float64, np.int8)
     assert (samples.limits, samples.limits_by_cell) == (None, (0, 1))
     assert samples.notes == [
         "As: 2 cells <0.1, <0.5 kept as limits of single cells",
@@ -156,7 +156,7 @@ def test_what_was_not_detected_is_at_a_limit_of_its_column(tmp_path, nondetect, 
     samples = open_samples(tmp_path / "x.csv", limits="cell", nondetect=nondetect)
     block = next(samples.blocks())
     np.testing.assert_array_equal(block.values[:, 0], [0.2, 0.1, limit, 1])
-    np.testing.assert_array_equal(block.beyond[:, 0], [-1, -1, -1, 0])
+    np.testing.assert_array_equal(block.censoring[:, 0], [-1, -1, -1, 0])
     assert samples.limits_by_cell == (0,)
     assert f"1 cell 'ND' kept with the floor {limit:g}" in samples.notes[0]
 
@@ -167,7 +167,7 @@ def test_cells_that_were_not_detected_alone(tmp_path):
     assert next(samples.blocks()).values[0, 0] == 0.4  # the smallest number
     samples = open_samples(tmp_path / "x.csv", limits="cell", nondetect="missing")
     assert samples.limits_by_cell == ()
-    assert next(samples.blocks()).beyond is None
+    assert next(samples.blocks()).censoring is None
     (tmp_path / "x.csv").write_text("As,Pb\nND,1\nND,2\n")
     with pytest.raises(InvalidDataError, match="'As': not detected anywhere"):
         open_samples(tmp_path / "x.csv", limits="cell", nondetect="floor")
@@ -185,9 +185,9 @@ def test_files_of_several_laboratories(tmp_path, all_rows):
         samples = open_samples(files, limits=limits, block_rows=block_rows)
         rows = [[1, 2], [3, 4], [0.5, 5], [2, 7], [9, 8], [0.5, 1], [7, 2], [6, 6]]
         np.testing.assert_array_equal(all_rows(samples), rows)
-        beyond = np.concatenate([block.beyond for block in samples.blocks()])
-        np.testing.assert_array_equal(beyond[:, 0], [-1, 0, 0, -1, 0, -1, 0, 0])
-        assert not beyond[:, 1].any()
+        censoring = np.concatenate([block.censoring for block in samples.blocks()])
+        np.testing.assert_array_equal(censoring[:, 0], [-1, 0, 0, -1, 0, -1, 0, 0])
+        assert not censoring[:, 1].any()
     with pytest.raises(InvalidDataError, match="limits='cell' keeps"):
         open_samples(files, limits="one")
 
@@ -204,7 +204,7 @@ def test_limits_far_down_in_a_packed_file_beside_limits_of_cells(tmp_path, all_r
     rows = "0.123456789,2.5\n" * 100_000
     (tmp_path / "2.csv.gz").write_bytes(gzip.compress(f"a,b\n{rows}<0.1,3\n".encode()))
     samples = open_samples([tmp_path / "1.csv", tmp_path / "2.csv.gz"])
-    assert [block.beyond[-1].tolist() for block in samples.blocks()][-1] == [-1, 0]
+    assert [block.censoring[-1].tolist() for block in samples.blocks()][-1] == [-1, 0]
     assert all_rows(samples)[-1].tolist() == [0.1, 3.0]
 
 
@@ -224,5 +224,5 @@ def test_frames_keep_the_limits_of_cells(frame_of):
     samples = read_frame(frame, limits="cell", nondetect={"As": 0.2})
     block = next(samples.blocks())
     np.testing.assert_array_equal(block.values[:, 0], [0.1, 0.5, 0.3, 0.2, 7.0])
-    np.testing.assert_array_equal(block.beyond, [[-1, 0], [-1, 0], [0, 0], [-1, 0], [1, 0]])
+    np.testing.assert_array_equal(block.censoring, [[-1, 0], [-1, 0], [0, 0], [-1, 0], [1, 0]])
     assert (samples.feature_names, samples.limits_by_cell) == (("As", "Pb"), (0,))

@@ -46,8 +46,7 @@ def test_rows(save, table, all_rows, order, block_rows):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "expected"),
-    [("f4", "f4"), (">f4", "f4"), ("f2", "f4"), ("i8", "f8"), ("?", "f8"), (">i2", "f8")],
+    ("dtype", "expected"), [("f4", "f4"), (">f4", "f4"), ("f2", "f4"), ("i8", "f8"), ("?", "f8"), (">i2", "f8")]
 )
 def test_kinds_of_numbers(save, all_rows, dtype, expected):
     values = np.array([[0, 1], [1, 0], [1, 1]], dtype)
@@ -136,7 +135,7 @@ def test_npz_with_several_arrays(tmp_path, all_rows):
     assert refusal(path) == f"{path}: holds several tables (a, b). Save the one to read as X."
     np.savez(path, a=np.zeros((2, 2)), X=np.ones((2, 2)))
     np.testing.assert_array_equal(all_rows(open_samples(path)), np.ones((2, 2)))
-    np.savez(path, bias=np.zeros(2), rows=np.ones((2, 2)))
+    np.savez(path, mean=np.zeros(2), rows=np.ones((2, 2)))
     np.testing.assert_array_equal(all_rows(open_samples(path)), np.ones((2, 2)))
     np.savez(path)
     assert "holds no array" in refusal(path)

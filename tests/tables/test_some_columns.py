@@ -16,7 +16,7 @@ def test_marks_go_with_their_columns():
     assert (rows.n_features, rows.n_rows, rows.feature_names, rows.limits_by_cell) == (2, 2, None, (1,))
     (block,) = rows.blocks()
     np.testing.assert_array_equal(block.values, table[:, 1:])
-    np.testing.assert_array_equal(block.beyond, [[0, -1], [0, 0]])
+    np.testing.assert_array_equal(block.censoring, [[0, -1], [0, 0]])
     assert block.values.flags.c_contiguous
 
 

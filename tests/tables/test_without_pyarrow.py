@@ -37,8 +37,8 @@ learner.save("model.npz")
 loaded = unrelu.RectifiedGaussianLearner.load("model.npz")
 text = pd.DataFrame({"As": ["0.5", "<0.1", "2"], "Pb": [1.0, 2.0, 3.0]})
 rows = unrelu.tables.read_frame(text)
-print(np.array_equal(loaded.bias_, learner.bias_), rows.limits, next(rows.blocks()).values[1].tolist())
-unrelu.RectifiedGaussianNetwork().fit(np.vstack([X, X]))
+print(np.array_equal(loaded.mean_, learner.mean_), rows.limits, next(rows.blocks()).values[1].tolist())
+unrelu.RectifiedGaussianGraph().fit(np.vstack([X, X]))
 """
     told = "True CellLimits(floor=((0, 0.1),), ceiling=()) [0.1, 2.0]"
     assert output_of(code, tmp_path).splitlines() == ["[]", told]

@@ -46,10 +46,7 @@ def test_a_package_without_faults(house, package):
     [
         ('"""One."""\n' + "x = 1\n" * 600, ": 601 lines, at most 600 are wanted"),
         ("x = 1\n", ":1: no docstring that says what it is for"),
-        (
-            '"""One."""\n\n\ndef f():\n' + "    x = 1\n" * 61,
-            ":4: the body of f has 61 lines, at most 60 are wanted",
-        ),
+        ('"""One."""\n\n\ndef f():\n' + "    x = 1\n" * 61, ":4: the body of f has 61 lines, at most 60 are wanted"),
         (
             '"""One."""\n\n\ndef f(learner):\n    return learner._record\n',
             ":5: takes _record, which is private to another module",

@@ -1,4 +1,4 @@
-"""Does the model fit? Doubts about every fit, and a table beside tables that the fitted model would give.
+"""Does the model fit? Diagnostics about every fit, and a table beside tables that the fitted model would give.
 
 findings.py    what is doubtful about a fit, from sums of its columns and the tests below, in words and in warnings
 misfit.py      a look at some rows of the table, and score tests of groups of a few columns on them

@@ -27,9 +27,17 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from unrelu.checks.misfit import Look, Misfit, Skewness, misfit_of, normalized
-from unrelu.contracts import Assembly, Assumptions, BoolArray, Doubt, FloatArray, PairCorrelations, RowParameters
+from unrelu.contracts import (
+    Assumptions,
+    BoolArray,
+    Diagnostic,
+    FloatArray,
+    NearestCovariance,
+    PairCorrelations,
+    RowParameters,
+)
 from unrelu.kernels.pair_solver import LARGEST_A
-from unrelu.passes.columns import ColumnShapes
+from unrelu.passes.columns import ColumnMargins
 from unrelu.passes.pair_moments import PairMoments
 from unrelu.validation import column_label, listed, warn_together
 
@@ -45,7 +53,7 @@ _SYMMETRIC = 0.3  # of the z of long tails: skewness that may come from them
 _SINGULAR = 1e-6  # smallest eigenvalue of the correlations
 _MOVED = 0.25  # standard errors by which the correlations had to be moved to fit together
 _ROWS_A_COLUMN = 5.0
-_NEXT_SHARE = 0.05  # of a free column's rows that are beyond a gap, within its width
+_NEXT_SHARE = 0.05  # of a monotone column's rows that are beyond a gap, within its width
 _GROSS, _FAR_APART = 100.0, 20.0  # spreads of the others, and what they span, beyond which a value is gross
 _FEW_OTHERS, _FEW_GROSS = 8, 0.02  # other values that must be there, and the share of these that may be gross alike
 _HIGHEST = 9  # of the powers of u whose moments are needed, those of h^3 below
@@ -56,24 +64,24 @@ _HIGH = ("repeated-maximum", "largest", "ceiling", "max")
 
 class _Table:
     """A fit, seen column by column. Numbers are those of the rows looked at, and as the learner saw them: latent, some
-    columns upside down. Who is told of them wants the values of the table."""
+    columns negated. Who is told of them wants the values of the table."""
 
-    def __init__(self, shapes: ColumnShapes, rows: RowParameters, assumptions: Assumptions) -> None:
-        self.shapes, self.rows, self.assumptions, self.sign = shapes, rows, assumptions, assumptions.sign
+    def __init__(self, margins: ColumnMargins, rows: RowParameters, assumptions: Assumptions) -> None:
+        self.margins, self.rows, self.assumptions, self.sign = margins, rows, assumptions, assumptions.sign
         self.varying = np.asarray(rows.scale > 0.0)
         # Columns that were learned as latent values.
-        self.curved = [j for j, shape in enumerate(assumptions.shapes) if shape.kind != "normal"]
+        self.curved = [j for j, margin in enumerate(assumptions.margins) if margin.kind != "normal"]
         # Between two values of the user's table; 0 where it is not known.
-        self.step = np.where(np.isfinite(shapes.step), shapes.step, 0.0)
+        self.step = np.where(np.isfinite(margins.step), margins.step, 0.0)
         for j in self.curved:
-            self.step[j] = assumptions.shapes[j].seen.step
+            self.step[j] = assumptions.margins[j].seen.step
         # The smallest and largest values as the user's table has them.
-        self.ends = [self.told(end) for end in shapes.ends]
+        self.ends = [self.told(end) for end in margins.ends]
 
     def probability(self, low: FloatArray, high: FloatArray) -> FloatArray:
         """Of a value between the two, under the fitted model; 0 where they are not in order."""
         scale = np.where(self.varying, self.rows.scale, 1.0)
-        below, above = ((level - self.rows.bias) / scale for level in (low, high))
+        below, above = ((level - self.rows.mean) / scale for level in (low, high))
         # From the nearer tail, where the difference of two numbers near 1 would lose all digits.
         upper = below > 0.0
         difference = np.where(upper, ndtr(-below) - ndtr(-above), ndtr(above) - ndtr(below))
@@ -83,7 +91,7 @@ class _Table:
         """Learned values as the user's table has them."""
         x = self.sign * learned
         for j in self.curved:
-            x[j] = self.assumptions.shapes[j].from_latent(x[j])
+            x[j] = self.assumptions.margins[j].from_latent(x[j])
         return x
 
     def cell_of(self, told: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -91,90 +99,94 @@ class _Table:
         ends = told - 0.5 * self.step, told + 0.5 * self.step
         for j in self.curved:
             for end in ends:
-                end[j] = self.assumptions.shapes[j].to_latent(end[j])
+                end[j] = self.assumptions.margins[j].to_latent(end[j])
         below, above = self.sign * ends[0], self.sign * ends[1]
         return np.minimum(below, above), np.maximum(below, above)
 
 
-def doubts_of(
+def diagnostics_of(
     record: PairMoments | None,
     rows: RowParameters,
     assumptions: Assumptions,
     pairs: PairCorrelations,
-    assembly: Assembly,
+    nearest: NearestCovariance,
     look: Look | None = None,
-) -> tuple[Doubt, ...]:
+) -> tuple[Diagnostic, ...]:
     """Everything doubtful about a fit; limits of single cells leave no record, and a record that was kept no rows."""
     d = len(rows.scale)
-    kinds = np.array([shape.kind for shape in assumptions.shapes] or ["normal"] * d)
+    kinds = np.array([margin.kind for margin in assumptions.margins] or ["normal"] * d)
     sign = assumptions.sign
-    limits: list[Doubt] = []
-    tied: list[Doubt] = []
+    limits: list[Diagnostic] = []
+    tied: list[Diagnostic] = []
     skewness: Skewness | None = None
-    if record is not None and record.shapes is not None:
-        table = _Table(record.shapes, rows, assumptions)
+    if record is not None and record.margins is not None:
+        table = _Table(record.margins, rows, assumptions)
         limits, tied = [*_limits(table, look), *_gross(table)], _tied(table)
-        skewness = skewness_of(record.shapes, rows)
+        skewness = skewness_of(record.margins, rows)
     explained = np.zeros(d, dtype=np.bool_)
-    explained[[j for doubt in limits if doubt.kind != "nothing-floored" for j in doubt.columns]] = True
+    explained[[j for diagnostic in limits if diagnostic.kind != "nothing-floored" for j in diagnostic.columns]] = True
     left_out = explained.copy()
-    left_out[[j for doubt in tied for j in doubt.columns]] = True
+    left_out[[j for diagnostic in tied for j in diagnostic.columns]] = True
     if look is None:
         shown = _margins(kinds, sign, rows, skewness, None, explained)
     else:
-        misfit = misfit_of(look, rows, pairs.correlation, left_out, kinds == "free")
+        misfit = misfit_of(look, rows, pairs.correlation, left_out, kinds == "monotone")
         shown = _margins(kinds, sign, rows, skewness, misfit, explained)
         if shown:
             # Columns that are not normal look like whatever else; the others must show it without them.
-            left_out[[j for _, doubt in shown for j in doubt.columns]] = True
-            others = misfit_of(look, rows, pairs.correlation, left_out, kinds == "free")
+            left_out[[j for _, diagnostic in shown for j in diagnostic.columns]] = True
+            others = misfit_of(look, rows, pairs.correlation, left_out, kinds == "monotone")
             misfit = replace(others, neighbours=misfit.neighbours, dependent=misfit.dependent)
         shown += _of_rows(misfit)
     shown.sort(key=lambda each: -each[0])
-    found = [*limits, *(doubt for _, doubt in shown), *tied]
+    found = [*limits, *(diagnostic for _, diagnostic in shown), *tied]
     if record is not None:
-        found += _matrix(record, int(np.count_nonzero(rows.scale > 0.0)), assumptions, pairs, assembly)
+        found += _matrix(record, int(np.count_nonzero(rows.scale > 0.0)), assumptions, pairs, nearest)
     return tuple(found)
 
 
-def warn_of(doubts: Iterable[Doubt], names: tuple[str, ...] | None) -> None:
-    """One warning, a line for each doubt."""
+def warn_of(diagnostics: Iterable[Diagnostic], names: tuple[str, ...] | None) -> None:
+    """One warning, a line for each diagnostic."""
     lines = []
-    for doubt in doubts:
-        labels = [column_label(j, names) for j in doubt.columns]
-        if doubt.values:
-            digits = ".12g" if doubt.kind == "near-the-floor" else ".4g"  # of a number that is to be typed in
-            labels = [f"{label}: {value:{digits}}" for label, value in zip(labels, doubt.values, strict=True)]
+    for diagnostic in diagnostics:
+        labels = [column_label(j, names) for j in diagnostic.columns]
+        if diagnostic.values:
+            digits = ".12g" if diagnostic.kind == "near-the-floor" else ".4g"  # of a number that is to be typed in
+            labels = [f"{label}: {value:{digits}}" for label, value in zip(labels, diagnostic.values, strict=True)]
         where = f" In {listed(labels, most=6)}." if labels else ""
-        lines.append((f"{doubt.words[0].upper()}{doubt.words[1:]}{where} {doubt.remedy}", doubt.kind))
+        lines.append(
+            (f"{diagnostic.words[0].upper()}{diagnostic.words[1:]}{where} {diagnostic.remedy}", diagnostic.kind)
+        )
     if lines:
         warn_together(lines)
 
 
-def _doubt(kind: str, which: BoolArray, words: str, remedy: str, values: FloatArray | None = None) -> list[Doubt]:
+def _diagnostic(
+    kind: str, which: BoolArray, words: str, remedy: str, values: FloatArray | None = None
+) -> list[Diagnostic]:
     columns = tuple(np.flatnonzero(which).tolist())
     if not columns:
         return []
-    return [Doubt(kind, columns, words, remedy, () if values is None else tuple(values[list(columns)].tolist()))]
+    return [Diagnostic(kind, columns, words, remedy, () if values is None else tuple(values[list(columns)].tolist()))]
 
 
 # --- single columns -------------------------------------------------------------------------------
 
 
-def _limits(table: _Table, look: Look | None) -> list[Doubt]:
+def _limits(table: _Table, look: Look | None) -> list[Diagnostic]:
     """Ends that repeat, of which the one at the floor may be the floor itself but for rounding; then gaps above the
     floor, and floors that no value is at."""
-    shapes, floor = table.shapes, np.array(table.assumptions.floor)
+    margins, floor = table.margins, np.array(table.assumptions.floor)
     repeated, largest = (_repeated_end(table, end, look) for end in (0, 1))
     size = np.maximum(np.abs(np.where(np.isfinite(floor), floor, 0.0)), table.rows.scale)
-    beyond = shapes.ends[0] - floor
+    beyond = margins.ends[0] - floor
     if table.curved:  # how near they are is a matter of the user's units
-        told, spread = table.told(floor), table.told(table.rows.bias + table.rows.scale) - table.told(table.rows.bias)
+        told, spread = table.told(floor), table.told(table.rows.mean + table.rows.scale) - table.told(table.rows.mean)
         with np.errstate(invalid="ignore"):
             beyond[table.curved] = np.abs(table.ends[0] - told)[table.curved]
             size[table.curved] = np.maximum(np.abs(told), np.abs(spread))[table.curved]
     near = repeated & np.isfinite(floor) & (beyond <= _NEAR * size)
-    found = _doubt(
+    found = _diagnostic(
         "near-the-floor", near,
         "many values lie within rounding of the floor, and none of them counts as floored.",
         "Give the floor as the table has it, or floor='min' (ceiling='max'), or a floor_tolerance.",
@@ -183,78 +195,80 @@ def _limits(table: _Table, look: Look | None) -> list[Doubt]:
     for end, columns in ((0, repeated & ~near), (1, largest)):
         for sign in (1.0, -1.0):
             kind, extreme, limit, word = _LOW if (end == 0) == (sign > 0.0) else _HIGH
-            found += _doubt(
+            found += _diagnostic(
                 kind, columns & (table.sign == sign),
                 f"the {extreme} value repeats as a {limit} does, but is not named as one.",
                 f"If it stands for all values beyond it, pass it as {limit}=, or say {limit}={word!r}.",
                 table.ends[end],
             )  # fmt: skip
     floor, surely = table.rows.floor, -np.log(_ALARM / len(floor))  # so many must be expected where none is (Poisson)
-    at_floor = shapes.observed - shapes.sums[0] > 0.5
-    expected = shapes.observed * table.probability(floor, shapes.ends[0])
+    at_floor = margins.observed - margins.sums[0] > 0.5
+    expected = margins.observed * table.probability(floor, margins.ends[0])
     for j in table.curved:
-        if table.assumptions.shapes[j].kind == "free" and table.sign[j] > 0.0:
-            # Nobody is expected in a free column's gap; as many as in the next stretch of that width would be no
+        if table.assumptions.margins[j].kind == "monotone" and table.sign[j] > 0.0:
+            # Nobody is expected in a monotone column's gap; as many as in the next stretch of that width would be no
             # wonder.
-            shape, low, x = table.assumptions.shapes[j], float(table.told(floor)[j]), float(table.ends[0][j])
+            margin, low, x = table.assumptions.margins[j], float(table.told(floor)[j]), float(table.ends[0][j])
             if np.isfinite([low, x]).all():
-                y = (shape.to_latent([x, 2.0 * x - low]) - table.rows.bias[j]) / max(table.rows.scale[j], 1e-300)
+                y = (margin.to_latent([x, 2.0 * x - low]) - table.rows.mean[j]) / max(table.rows.scale[j], 1e-300)
                 share = float(np.diff(ndtr(y))[0])
-                expected[j] = shapes.observed[j] * share if share > _NEXT_SHARE else 0.0
+                expected[j] = margins.observed[j] * share if share > _NEXT_SHARE else 0.0
     # A gap that is a step of the table's own numbers is no gap.
     with np.errstate(invalid="ignore"):
         wide = np.abs(table.ends[0] - table.told(floor)) > 1.5 * table.step
-    found += _doubt(
+    found += _diagnostic(
         "empty-gap", wide & at_floor & ~repeated & (expected > surely) & np.isfinite(floor),
         "no value between the floor and the smallest one above it, where the model expects many: what is at the floor"
         " may mean \"less than that value\".",
         "If so, write that value into these cells, and pass it as floor= (ceiling=).",
         table.ends[0],
     )  # fmt: skip
-    expected = shapes.observed * table.probability(np.full_like(floor, -np.inf), floor)
-    return found + _doubt(
+    expected = margins.observed * table.probability(np.full_like(floor, -np.inf), floor)
+    return found + _diagnostic(
         "nothing-floored", ~at_floor & np.isfinite(floor) & ~repeated & (expected > surely),
-        "no value is at the floor, where a normal law with the column's mean and spread would have many.",
-        "If the column has no floor there, say floor=None or name its own; if it is skewed, give it shape='free'.",
+        "no value is at the floor, where a normal distribution with the column's mean and spread would have many.",
+        "If the column has no floor there, say floor=None or name its own; if it is skewed, give it"
+        " margins='monotone'."
     )  # fmt: skip
 
 
 def _repeated_end(table: _Table, end: int, look: Look | None) -> BoolArray:
     """Columns whose smallest (0) or largest (1) value above the floor occurs too often for rounding to explain. Values
     of a coarse scale repeat as well, and so do their neighbours: rain of .1 and .2 mm is no limit."""
-    shapes = table.shapes
-    weight = shapes.end_weights[end]
+    margins = table.margins
+    weight = margins.end_weights[end]
     with np.errstate(invalid="ignore"):  # levels of columns without values
-        by_rounding = shapes.observed * table.probability(*table.cell_of(table.ends[end]))
-    often = weight >= np.maximum(_REPEATED_COUNT, _REPEATED_SHARE * shapes.observed)
+        by_rounding = margins.observed * table.probability(*table.cell_of(table.ends[end]))
+    often = weight >= np.maximum(_REPEATED_COUNT, _REPEATED_SHARE * margins.observed)
     found = np.asarray(often & (weight > _BY_ROUNDING * by_rounding + 2.0) & table.varying)
     if look is not None:
         for j in np.flatnonzero(found).tolist():
-            values = look.values[look.beyond[:, j] == 0, j]
+            values = look.values[look.censoring[:, j] == 0, j]
             _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
             counts = counts[:: 1 if end == 0 else -1][: 1 + _NEXT]
             found[j] = len(counts) < 2 or counts[0] > _BY_ROUNDING * counts[1:].max()
     return found
 
 
-def _gross(table: _Table) -> list[Doubt]:
-    """Largest values that are beyond all others by more than any law has it: by _GROSS spreads of the others, or, of
-    free columns, whose latent values are normal whatever they are, by _FAR_APART times all that the others span."""
-    shapes = table.shapes
-    weight, end = shapes.end_weights[1], (shapes.ends[1] - shapes.origin) / shapes.unit
+def _gross(table: _Table) -> list[Diagnostic]:
+    """Largest values that are beyond all others by more than any distribution has it: by _GROSS spreads of the
+    others, or, of
+    monotone columns, whose latent values are normal whatever they are, by _FAR_APART times all that the others span."""
+    margins = table.margins
+    weight, end = margins.end_weights[1], (margins.ends[1] - margins.origin) / margins.unit
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        others = shapes.sums[0] - weight
-        mean = (shapes.sums[1] - weight * end) / others
-        variance = (shapes.sums[2] - weight * end**2) / others - mean**2
+        others = margins.sums[0] - weight
+        mean = (margins.sums[1] - weight * end) / others
+        variance = (margins.sums[2] - weight * end**2) / others - mean**2
         # What rounding leaves of the squares of a huge value may be anything, but it is small beside them.
         far = end - mean > _GROSS * np.sqrt(np.maximum(variance, 0.0))
     gross = far & (others > _FEW_OTHERS) & (weight <= _FEW_GROSS * others) & table.varying
     for j in table.curved:
-        values = getattr(table.assumptions.shapes[j], "values", None)
+        values = getattr(table.assumptions.margins[j], "values", None)
         if values is not None:
             low, before, last = values[0], values[-2], values[-1]
             gross[j] = len(values) > _FEW_OTHERS and last - before > _FAR_APART * (before - low)
-    return _doubt(
+    return _diagnostic(
         "gross-value", gross,
         "the largest value is farther from all others than these are from each other, many times over: a unit or a"
         " decimal point that was mistaken, or a code for something else.",
@@ -270,12 +284,12 @@ def _margins(
     record: Skewness | None,
     misfit: Misfit | None,
     explained: BoolArray,
-) -> list[tuple[float, Doubt]]:
+) -> list[tuple[float, Diagnostic]]:
     """(z, finding): values above the floor that are not the upper part of a normal, so far that it matters. A floor
     that nobody named bends a column as well: where one was found it is the explanation, and so is what the rows show
-    more clearly. Of free shapes there is nothing to say: their latent values are normal by construction."""
-    d, asked = len(kinds), ~explained & (kinds != "free")
-    found: list[tuple[float, Doubt]] = []
+    more clearly. Of monotone margin there is nothing to say: their latent values are normal by construction."""
+    d, asked = len(kinds), ~explained & (kinds != "monotone")
+    found: list[tuple[float, Diagnostic]] = []
     test, sure = record, np.zeros(d, dtype=np.bool_)
     if record is not None:
         sure = np.abs(record.z) > -ndtri(0.5 * _ALARM / d)
@@ -283,47 +297,57 @@ def _margins(
         asked &= misfit.by_margins(d)
         tails, skewed = (misfit.columns_of(kind, d) for kind in ("tails", "skewed"))
         long = asked & (tails < 0.0) & (np.abs(skewed) < _SYMMETRIC * np.abs(tails))
-        doubts = _doubt(
+        diagnostics = _diagnostic(
             "heavy-tails", long,
-            "values lie farther out, and nearer to the middle, than a normal law's: standard errors are too small, and"
+            "values lie farther out, and nearer to the middle, than a normal distribution's: standard errors are too"
+            " small, and"
             " intervals of filled cells are off.",
-            "Give these columns shape='free', and take errors with stderr='jackknife'.",
+            "Give these columns margins='monotone', and take errors with stderr='jackknife'."
         )  # fmt: skip
-        found = [(float(np.abs(tails[long]).max()), doubt) for doubt in doubts]
+        found = [(float(np.abs(tails[long]).max()), diagnostic) for diagnostic in diagnostics]
         test, sure, asked = misfit.skewness(d) if record is None else record, sure | (skewed != 0.0), asked & ~long
     if test is None:
         return []
     z, skewness, shift = test.z, test.skewness, test.shift
     with np.errstate(invalid="ignore"):
-        moved = np.abs(shift) * rows.scale > np.maximum(_SHIFTED * rows.scale, _HARM * rows.bias_stderr)
+        moved = np.abs(shift) * rows.scale > np.maximum(_SHIFTED * rows.scale, _HARM * rows.mean_stderr)
     sure = sure & asked & (moved | (np.abs(skewness) > _SKEWED))
     for which, beyond in (
-        (kinds == "normal", "beyond what a normal law allows"),
-        (~np.isin(kinds, ["normal", "free"]), "even after their shape"),
+        (kinds == "normal", "beyond what a normal distribution allows"),
+        (~np.isin(kinds, ["normal", "monotone"]), "even after their margin"),
     ):
         for right, side in ((True, "to the right"), (False, "to the left")):
             at = sure & ((sign * skewness > 0.0) == right) & which
             for off, words, values in (
                 (
                     moved,
-                    "latent means, norms and correlations are off by more than their standard errors (values: how far"
-                    " latent means are off, roughly, in norms)",
+                    "latent means, standard deviations and correlations are off by more than their standard errors"
+                    " (values: how far"
+                    " latent means are off, roughly, in standard deviations)",
                     sign * shift,
                 ),
-                (~moved, "norms, quantiles and intervals are off (values: the skewness)", sign * skewness),
+                (
+                    ~moved,
+                    "standard deviations, quantiles and intervals are off (values: the skewness)",
+                    sign * skewness,
+                ),
             ):
-                doubts = _doubt(
-                    "skewed", at & off, f"skewed {side} {beyond}: {words}.", "Give these columns shape='free'.", values
+                diagnostics = _diagnostic(
+                    "skewed",
+                    at & off,
+                    f"skewed {side} {beyond}: {words}.",
+                    "Give these columns margins='monotone'.",
+                    values,
                 )
-                found += [(float(np.abs(z[list(doubt.columns)]).max()), doubt) for doubt in doubts]
+                found += [(float(np.abs(z[list(diagnostic.columns)]).max()), diagnostic) for diagnostic in diagnostics]
     return found
 
 
-def skewness_of(shapes: ColumnShapes, rows: RowParameters) -> Skewness:
+def skewness_of(margins: ColumnMargins, rows: RowParameters) -> Skewness:
     """The test for every column; z is 0 where nothing can be said (constant columns, fewer than 8 values)."""
-    can = (rows.scale > 0.0) & (shapes.sums[0] >= 8.0)
+    can = (rows.scale > 0.0) & (margins.sums[0] >= 8.0)
     scale = np.where(can, rows.scale, 1.0)
-    a = np.where(can, np.minimum((rows.bias - rows.floor) / scale, LARGEST_A), 0.0)
+    a = np.where(can, np.minimum((rows.mean - rows.floor) / scale, LARGEST_A), 0.0)
     moments = truncated_moments(a, _HIGHEST)
     hidden, power = ndtr(-a), np.arange(4)
     second, third = (moments[power[:, None] + power], moments[power[:, None, None] + power[:, None] + power])
@@ -345,9 +369,9 @@ def skewness_of(shapes: ColumnShapes, rows: RowParameters) -> Skewness:
     _, b_part, s_part, h = basis
     variance = np.maximum(mean(h, h), 1e-300)
 
-    u = shapes.about(np.where(can, rows.bias, shapes.origin), np.where(can, scale, shapes.unit)).sums
-    total = np.maximum(shapes.observed, 1e-300)
-    observed = ((h[:4] * u).sum(axis=0) + h[4] * (shapes.observed - shapes.sums[0])) / total
+    u = margins.about(np.where(can, rows.mean, margins.origin), np.where(can, scale, margins.unit)).sums
+    total = np.maximum(margins.observed, 1e-300)
+    observed = ((h[:4] * u).sum(axis=0) + h[4] * (margins.observed - margins.sums[0])) / total
     z = observed * np.sqrt(total / variance)
     cubed = np.einsum("id,jd,kd,ijkd->d", h[:4], h[:4], h[:4], third) + h[4] ** 3 * hidden
     skew = cubed / variance**1.5 / np.sqrt(total)
@@ -373,27 +397,27 @@ def truncated_moments(a: FloatArray, highest: int) -> FloatArray:
     return np.stack(moments)
 
 
-def _tied(table: _Table) -> list[Doubt]:
+def _tied(table: _Table) -> list[Diagnostic]:
     """Few different values, far apart: counts, or numbers rounded coarsely."""
-    size = table.shapes.step.copy()  # of a step, where most values are
+    size = table.margins.step.copy()  # of a step, where most values are
     if table.curved:
-        low, high = table.cell_of(table.told(np.maximum(table.rows.bias, table.shapes.ends[0])))
+        low, high = table.cell_of(table.told(np.maximum(table.rows.mean, table.margins.ends[0])))
         size[table.curved] = (high - low)[table.curved]
     coarse = size > _COARSE * table.rows.scale
-    ties = table.shapes.different < (1.0 - _TIED_SHARE) * table.shapes.compared
-    return _doubt(
+    ties = table.margins.different < (1.0 - _TIED_SHARE) * table.margins.compared
+    return _diagnostic(
         "ties", ties & coarse & table.varying,
         "few different values (counts, or rounded coarsely), which the model takes for continuous ones (values: the"
         " step between them).",
         "Errors are then too small and densities mean little; use more digits, or a model for counts.",
-        np.where(table.step > 0.0, table.step, table.shapes.step),
+        np.where(table.step > 0.0, table.step, table.margins.step),
     )  # fmt: skip
 
 
 # --- what rows show --------------------------------------------------------------------------------
 
 
-def _of_rows(misfit: Misfit) -> list[tuple[float, Doubt]]:
+def _of_rows(misfit: Misfit) -> list[tuple[float, Diagnostic]]:
     """(z, finding) of everything but margins."""
     told = []
     for kind, z in misfit.found:
@@ -406,23 +430,29 @@ def _of_rows(misfit: Misfit) -> list[tuple[float, Doubt]]:
                 " only, and filled cells and predictions are off where the curve is far from it."
             )
             remedy = "Look at these columns in pairs, and leave out of predictions and filling what is bent."
-            told.append((z, Doubt("bent", columns, words, remedy)))
+            told.append((z, Diagnostic("bent", columns, words, remedy)))
         elif kind == "groups":
-            words = "rows do not gather about one centre as a normal law's do: they may come from two or more groups."
+            words = (
+                "rows do not gather about one centre as a normal distribution's do: they may come from two or"
+                " more groups."
+            )
             remedy = (
                 "Means, correlations and filled cells then describe a mixture of them. Fit each group by itself, or"
                 " learn them with unrelu.RectifiedGaussianMixture."
             )
-            told.append((z, Doubt("groups", (), words, remedy)))
+            told.append((z, Diagnostic("groups", (), words, remedy)))
         elif kind == "heavy":
             words = (
-                "rows lie farther out in all columns together than a normal law's: standard errors are too small, and"
+                "rows lie farther out in all columns together than a normal distribution's: standard errors are too"
+                " small, and"
                 " intervals of filled cells and predictions are too narrow in such rows."
             )
             remedy = "Take errors with stderr='jackknife', and do not rely on intervals of single cells."
             if misfit.chosen("skewed"):
-                remedy = f"Give the columns shape='free'; if this is still said then, {remedy[0].lower()}{remedy[1:]}"
-            told.append((z, Doubt("heavy-tails", (), words, remedy)))
+                remedy = (
+                    f"Give the columns margins='monotone'; if this is still said then, {remedy[0].lower()}{remedy[1:]}"
+                )
+            told.append((z, Diagnostic("heavy-tails", (), words, remedy)))
     if misfit.dependent:
         near = misfit.neighbours
         words = (
@@ -433,16 +463,16 @@ def _of_rows(misfit: Misfit) -> list[tuple[float, Doubt]]:
             "Take errors with stderr='jackknife' and groups= of the days, sites or stretches of time that rows belong"
             " to."
         )
-        told.append((near.z, Doubt("dependent-rows", (), words, remedy)))
+        told.append((near.z, Diagnostic("dependent-rows", (), words, remedy)))
     return told
 
 
-def _zeros(misfit: Misfit) -> Doubt:
+def _zeros(misfit: Misfit) -> Diagnostic:
     tests = misfit.chosen("zeros")
     single = sorted((test.columns[k][0], float(test.size[k])) for test, k in tests if len(test.columns[k]) == 1)
     strongest, at = next((each for each in tests if len(each[0].columns[each[1]]) > 1), tests[0])
     share, error = 100.0 * strongest.size[at], 100.0 * strongest.error[at]
-    return Doubt(
+    return Diagnostic(
         "excess-zeros",
         tuple(column for column, _ in single) or tuple(strongest.columns[at]),
         f"more cells are at their limit than the rest of their rows and the other cells allow: roughly {share:.0f} %"
@@ -456,20 +486,20 @@ def _zeros(misfit: Misfit) -> Doubt:
 
 
 def _matrix(
-    record: PairMoments, varying: int, assumptions: Assumptions, pairs: PairCorrelations, assembly: Assembly
-) -> list[Doubt]:
+    record: PairMoments, varying: int, assumptions: Assumptions, pairs: PairCorrelations, nearest: NearestCovariance
+) -> list[Diagnostic]:
     """Correlations without an inverse, by more than their errors or exactly; too few rows for that many columns."""
     found = []
     noise = np.sqrt(np.nanmean(pairs.stderr[np.triu_indices(len(pairs.stderr), 1)] ** 2)) if varying > 1 else 0.0
-    lowest = assembly.smallest_eigenvalue
-    singular = abs(lowest) < _SINGULAR or (lowest < 0.0 and assembly.shift_rms > _MOVED * noise)
+    lowest = nearest.smallest_eigenvalue
+    singular = abs(lowest) < _SINGULAR or (lowest < 0.0 and nearest.shift_rms > _MOVED * noise)
     if varying > 1 and singular and assumptions.n_components is None and not pairs.perfect_pairs:
         words = "the correlations have no inverse: some combination of the columns has no spread left."
         remedy = (
             "Scores and recovered values rest on shrunken correlations. Add rows, leave out columns that others"
             " determine, or give n_components."
         )
-        found.append(Doubt("singular", (), words, remedy))
+        found.append(Diagnostic("singular", (), words, remedy))
     if varying <= record.n_rows and record.effective_rows < _ROWS_A_COLUMN * varying:
         words = (
             f"only {record.effective_rows / varying:.1f} rows a column: each correlation is learned by itself, and all"
@@ -480,5 +510,5 @@ def _matrix(
             if assumptions.n_components
             else "Add rows, drop columns, or give n_components."
         )
-        found.append(Doubt("few-rows", (), words, remedy))
+        found.append(Diagnostic("few-rows", (), words, remedy))
     return found

@@ -27,7 +27,7 @@ from unrelu.checks.statistics import (
     quadrants,
     standardized,
 )
-from unrelu.contracts import Assumptions, BoolArray, FloatArray, Samples, Step, Watch
+from unrelu.contracts import Assumptions, BoolArray, FloatArray, Progress, Samples, Step
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Shown, facts_html, plain_fields
@@ -75,7 +75,7 @@ class FitCheck(Shown):
     ``p_value``: of the whole table, right however many columns there are; ``columns_p_value`` and ``pairs_p_value`` of
     all columns and of all pairs together. ``column_p_value`` and ``pair_p_value`` are of each by itself, the
     ``adjusted`` ones allow for there being many. NaN where nothing can be tested: columns ``left_out`` (with the
-    reason), and columns with a free shape, whose margin fits always. ``coarse`` columns have few different values.
+    reason), and columns with a monotone margin, whose margin fits always. ``coarse`` columns have few different values.
 
     ``column_distance``: the largest difference of the distribution functions of table and model, a share of the rows.
     ``quantiles``: 4 x points x d, in the table's units: of the table, of the model, and where the table's would be 99
@@ -88,7 +88,7 @@ class FitCheck(Shown):
     """
 
     names: tuple[str, ...]
-    shapes: tuple[str, ...]
+    margins: tuple[str, ...]
     left_out: tuple[tuple[int, str], ...]
     coarse: tuple[bool, ...]
     n_rows: int
@@ -117,7 +117,7 @@ class FitCheck(Shown):
 
     @property
     def fits(self) -> bool:
-        """Whether the table is no stranger than tables of the model: its p-value is above the level."""
+        """Whether the table is no more outlying than tables of the model: its p-value is above the level."""
         return not self.p_value <= self.level
 
     def worst_columns(self, most: int = 10) -> list[int]:
@@ -154,9 +154,9 @@ class FitCheck(Shown):
         columns, pairs = self.misfits
         said = []
         if columns:
-            shapes = listed(sorted({self.shapes[j] for j in columns}))
+            margins = listed(sorted({self.margins[j] for j in columns}))
             counts = ", of few different values" if any(self.coarse[j] for j in columns) else ""
-            said.append(f"not {shapes}{counts}: {listed(self.names[j] for j in columns)}")
+            said.append(f"not {margins}{counts}: {listed(self.names[j] for j in columns)}")
         if pairs:
             told = listed(f"{self.names[i]} and {self.names[j]}" for i, j in pairs)
             said.append(f"not related as in the model: {told}")
@@ -218,13 +218,13 @@ class Rows:
     @property
     def seen(self) -> BoolArray:
         """Cells that are off their limit."""
-        return np.asarray(self.values * self.assumptions.sign > np.array(self.assumptions.censoring))
+        return np.asarray(self.values * self.assumptions.sign > np.array(self.assumptions.censored_at))
 
 
-def sampled_rows(samples: Samples, assumptions: Assumptions, seed: int, watch: Watch) -> Rows:
-    """A random sample of the rows, all of a short table; columns with ceilings are upside down in ``samples``."""
+def sampled_rows(samples: Samples, assumptions: Assumptions, seed: int, progress: Progress) -> Rows:
+    """A random sample of the rows, all of a short table; columns with ceilings are negated in ``samples``."""
     question = SubsampleQuestion.under(assumptions, MOST_ROWS, seed)
-    sample = engine_for(samples, watch).collect(samples, question)
+    sample = engine_for(samples, progress).collect(samples, question)
     sample.screening.check(assumptions, samples.feature_names)
     if len(np.unique(sample.weights)) > 1:
         raise InvalidParameterError(
@@ -234,13 +234,13 @@ def sampled_rows(samples: Samples, assumptions: Assumptions, seed: int, watch: W
         raise InvalidDataError(
             f"The table has {counted(len(sample.values), 'row')}: a check needs at least {_FEWEST_ROWS}."
         )
-    at_limit = sample.values <= seen_above(np.array(assumptions.censoring), sample.values)
+    at_limit = sample.values <= seen_above(np.array(assumptions.censored_at), sample.values)
     values = np.where(at_limit, assumptions.floor, sample.values.astype(np.float64))
     names = names_or_numbers(samples.feature_names, samples.n_features)
     return Rows(values * assumptions.sign, sample.n_rows, assumptions, names)
 
 
-def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulations, watch: Watch) -> FitCheck:
+def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulations, progress: Progress) -> FitCheck:
     """The check of a model that is given, or of what ``judge`` fits to values of some of the columns."""
     left_out = _left_out(rows, judge)
     kept = np.array([j for j in range(len(rows.names)) if j not in left_out], dtype=np.intp)
@@ -275,20 +275,20 @@ def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulatio
 
         every = [numbers(values, model)]
         while len(every) <= simulations.number:
-            watch(Step("Simulating tables", len(every) - 1, simulations.number))
+            progress(Step("Simulating tables", len(every) - 1, simulations.number))
             batch = range(len(every), min(len(every) + available_cores(), simulations.number + 1))
             every += map_in_threads(simulated, batch)
-    kinds = ["normal"] * len(kept) if model.shapes is None else [shape.kind for shape in model.shapes]
-    d, shapes, coarse = len(rows.names), ["left out"] * len(rows.names), [False] * len(rows.names)
+    kinds = ["normal"] * len(kept) if model.margins is None else [margin.kind for margin in model.margins]
+    d, margins, coarse = len(rows.names), ["left out"] * len(rows.names), [False] * len(rows.names)
     for j, kind, grid in zip(kept, kinds, grids, strict=True):
-        shapes[j], coarse[j] = kind, grid is not None and len(grid) <= _COARSE
+        margins[j], coarse[j] = kind, grid is not None and len(grid) <= _COARSE
     table = Standardized.of(values, model, tolerance)
     columns, parts = np.stack([each for each, _ in every]), np.stack([each for _, each in every])
-    columns[:, [kind == "free" for kind in kinds]] = np.nan
+    columns[:, [kind == "monotone" for kind in kinds]] = np.nan
     found = {**_p_values(columns, parts, pairs), **_described(table), "quantiles": _quantiles(values, model, table)}
     return FitCheck(
         names=rows.names,
-        shapes=tuple(shapes),
+        margins=tuple(margins),
         left_out=tuple(left_out.items()),
         coarse=tuple(coarse),
         n_rows=rows.n_rows,
@@ -312,7 +312,7 @@ def _left_out(rows: Rows, judge: RectifiedGaussian | Fit) -> dict[int, str]:
             found[j] = "no value at all"
         elif known.min() == known.max() and seen.any():
             found[j] = "constant"
-        elif isinstance(judge, RectifiedGaussian) and judge.row_norms[j] == 0.0:
+        elif isinstance(judge, RectifiedGaussian) and judge.std[j] == 0.0:
             found[j] = "constant in the model"
         elif np.count_nonzero(seen) < _FEWEST_SEEN:
             found[j] = f"{np.count_nonzero(seen)} values off its limit, {_FEWEST_SEEN} are needed"
@@ -334,9 +334,9 @@ def _rounded(
     values: FloatArray, grids: list[FloatArray | None], model: RectifiedGaussian, tolerance: float
 ) -> FloatArray:
     """Every value off its limit at the nearest one that its column has; those beyond an open end as they are. Ties
-    alone would make a column fail: a test for continuous laws takes a rounded normal for no normal. Rounding the
-    simulated tables likewise asks the question that matters, whether the law behind the rounded numbers is the
-    model's."""
+    alone would make a column fail: a test for continuous distributions takes a rounded normal for no normal. Rounding
+    the simulated tables likewise asks the question that matters, whether the distribution behind the rounded numbers is
+    the model's."""
     low, high = model.floor + tolerance, model.ceiling - tolerance
     for j, grid in enumerate(grids):
         if grid is not None:
@@ -405,8 +405,8 @@ def _among_all(numbers: Any, d: int, kept: Columns, of_pairs: bool) -> Any:
 
 def _quantiles(values: FloatArray, model: RectifiedGaussian, table: Standardized) -> FloatArray:
     """4 x points x columns: of the table, of the model, low and high; NaN where there are fewer. The i-th smallest of n
-    values is the model's quantile at a probability that has the law Beta(i, n - i + 1)."""
-    latent, shapes, tail = model.latent, model.shapes, 0.5 * (1.0 - _BAND)
+    values is the model's quantile at a probability that has the distribution Beta(i, n - i + 1)."""
+    latent, margins, tail = model.latent, model.margins, 0.5 * (1.0 - _BAND)
     found = np.full((4, _POINTS, values.shape[1]), np.nan)
     for j, seen in enumerate(table.seen.T):
         ordered = np.sort(values[~np.isnan(values[:, j]), j])
@@ -415,6 +415,6 @@ def _quantiles(values: FloatArray, model: RectifiedGaussian, table: Standardized
         rank = np.unique(np.clip((n * ndtr(np.linspace(-edge, edge, _POINTS))).astype(int), 0, n - 1))
         rank = rank[(ordered[rank] >= inside[0]) & (ordered[rank] <= inside[-1])]
         p = np.stack([(rank + 0.5) / n, *(betaincinv(rank + 1, n - rank, q) for q in (tail, 1.0 - tail))])
-        y = np.clip(latent.bias[j] + latent.row_norms[j] * ndtri(p), latent.floor[j], latent.ceiling[j])
-        found[:, : len(rank), j] = ordered[rank], *(y if shapes is None else shapes[j].from_latent(y))
+        y = np.clip(latent.mean[j] + latent.std[j] * ndtri(p), latent.floor[j], latent.ceiling[j])
+        found[:, : len(rank), j] = ordered[rank], *(y if margins is None else margins[j].from_latent(y))
     return found

@@ -11,7 +11,7 @@ parameter is about mean(h) / E[h g], and leaving it out moves the means and cova
 a row whose cells have posterior means e and second moments E[u u'] in standard units, with Q the inverse of their
 correlations:
 
-    far       log(1 + E[u'Qu] / 5): falls where all columns together have the tails of a t law
+    far       log(1 + E[u'Qu] / 5): falls where all columns together have the tails of a t distribution
     tails     log(1 + E[u_j^2] / 5), of a column, and the sum over columns
     axis      log(1 + E[w^2] / 5), of a principal component w of the columns
     lopsided  w^3 of it
@@ -43,10 +43,10 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from unrelu.contracts import Assumptions, Block, BoolArray, Evidence, FloatArray, Marks, RowParameters
+from unrelu.contracts import Assumptions, Block, BoolArray, Censoring, Evidence, FloatArray, RowParameters
 from unrelu.kernels.likelihood_scores import covariance_scores
 from unrelu.passes.engine import map_in_threads, one_blas_thread
-from unrelu.passes.tiles import marks_of, row_keys
+from unrelu.passes.tiles import censoring_of, row_keys
 
 _ALARM = 0.0015  # chance of a finding of one kind among rows of the model
 _FEWEST_ROWS = 30
@@ -67,10 +67,10 @@ _IMAGES = 0.98  # correlation from which on columns repeat each other
 _LEAST_EIGENVALUE = 0.02
 _FARTHEST, _LEAST = 4.0, 0.1  # standard deviations, and the least probability that is told from less
 _GROSS = 50.0  # standard deviations: whatever lies farther out is as far
-_HEAVY_DEGREES = 5.0  # degrees of freedom of a t law
+_HEAVY_DEGREES = 5.0  # degrees of freedom of a t distribution
 
 _RUN = 32
-_PER_ROW = ("rows", "values", "beyond", "weights")
+_PER_ROW = ("rows", "values", "censoring", "weights")
 _MOST_KEPT = 4096
 _MOST_LAGS = 15
 _FEWEST_PAIRS = 20
@@ -90,7 +90,7 @@ class Look:
 
     rows: NDArray[np.int64]
     values: FloatArray
-    beyond: Marks
+    censoring: Censoring
     weights: FloatArray
     cut: bool = False
 
@@ -103,9 +103,9 @@ class Look:
         own: dict[str, Any] = {name: getattr(self, name)[chosen] for name in _PER_ROW}
         return replace(self, **own)
 
-    def trimmed(self, genuine: BoolArray, cells: bool = False) -> Self:
-        """The genuine rows alone; ``cells``: some of theirs were taken away as well."""
-        return replace(self.of_rows(genuine), cut=cells or not genuine.all())
+    def trimmed(self, inlier: BoolArray, cells: bool = False) -> Self:
+        """The inlier rows alone; ``cells``: some of theirs were taken away as well."""
+        return replace(self.of_rows(inlier), cut=cells or not inlier.all())
 
     def thinned(self, k: int) -> Self:
         """Every k-th run of rows."""
@@ -114,8 +114,8 @@ class Look:
 
     def without_cells(self, unknown: BoolArray) -> Self:
         """The same with nothing known of some cells."""
-        hidden = np.where(unknown, np.int8(0), self.beyond)
-        return replace(self, values=np.where(unknown, np.nan, self.values), beyond=hidden)
+        hidden = np.where(unknown, np.int8(0), self.censoring)
+        return replace(self, values=np.where(unknown, np.nan, self.values), censoring=hidden)
 
 
 @dataclass(frozen=True)
@@ -129,15 +129,15 @@ class LookQuestion:
         kept = _kept(rows // _RUN)
         weights = np.ones(len(rows)) if block.weights is None else block.weights
         kept = kept[weights[kept] > 0.0]
-        own = None if block.beyond is None else block.beyond[kept]
-        values, beyond = marks_of(block.some_rows(kept), own, np.array(self.floor))
-        return Look(rows[kept], values, beyond, np.asarray(weights[kept], dtype=np.float64))
+        own = None if block.censoring is None else block.censoring[kept]
+        values, censoring = censoring_of(block.some_rows(kept), own, np.array(self.floor))
+        return Look(rows[kept], values, censoring, np.asarray(weights[kept], dtype=np.float64))
 
 
 def look_at(evidence: Evidence, assumptions: Assumptions) -> Look | None:
     """Some of the rows behind the evidence; None where only a record is."""
     try:
-        return evidence.collect(LookQuestion(assumptions.censoring))
+        return evidence.collect(LookQuestion(assumptions.censored_at))
     except LookupError:
         return None
 
@@ -252,7 +252,8 @@ class Misfit:
 
     def by_margins(self, d: int) -> BoolArray:
         """Which of d columns are in a group whose margins show more than its columns together, or that shows nothing.
-        Columns with long tails make rows lie far out as well, but less clearly; of a t law it is the reverse."""
+        Columns with long tails make rows lie far out as well, but less clearly; of a t distribution it is the
+        reverse."""
         which = np.ones(d, dtype=np.bool_)
         for test, told in zip(self.tests, self.told, strict=True):
             shows = test.shows
@@ -283,7 +284,7 @@ class Misfit:
 
 def misfit_of(look: Look, rows: RowParameters, correlation: FloatArray, left_out: BoolArray, free: BoolArray) -> Misfit:
     """The tests of all columns but those ``left_out``; margins that are ``free`` are not asked for tails."""
-    seen = np.count_nonzero((look.beyond == 0) & ~np.isnan(look.values), axis=0)
+    seen = np.count_nonzero((look.censoring == 0) & ~np.isnan(look.values), axis=0)
     usable = (rows.scale > 0.0) & (seen >= _FEWEST_SEEN)
     groups = groups_of(np.nan_to_num(correlation), usable & ~left_out)
     # So many of the rows, by whole runs of neighbours, as tests of that many groups may take.
@@ -320,15 +321,15 @@ def _levels(tests: Sequence[Tests]) -> list[FloatArray]:
 
 def _told(test: Tests, level: FloatArray, rows: RowParameters, free: BoolArray, cut: bool) -> BoolArray:
     """Tests that are significant, could tell something, and matter."""
-    # A free margin is normal by construction, fewer cut-off cells are no doubt, and tails that were cut are short.
-    # Columns with short tails, such as a shape may leave, are no groups of rows.
+    # A free margin is normal by construction, fewer cut-off cells are no finding, and tails that were cut are short.
+    # Columns with short tails, such as a margin may leave, are no groups of rows.
     short = (test.z > 0.0) & (np.isin(test.kinds, ["far", "tails"]) | (cut & (test.kinds == "axis")))
     of_free = np.array([bool(free[list(columns)].any()) for columns in test.columns])
     zeros, margin = test.kinds == "zeros", np.isin(test.kinds, ["tails", "skewed"])
     asked = ~short & ~(margin & of_free) & ~(zeros & (test.z < 0.0))
     # What moves means must move one by half its standard error; the others, which harm intervals and predictions, must
     # be no smaller than a tenth of a standard deviation of what rows have.
-    error = rows.bias_stderr[test.group] / rows.scale[test.group]
+    error = rows.mean_stderr[test.group] / rows.scale[test.group]
     with np.errstate(invalid="ignore"):
         moved = np.any(~(np.abs(test.shift) < _HARM * error), axis=1)
     matters = (np.abs(test.z) / np.sqrt(len(test.h)) > _EFFECT) | (test.shows == "margins")
@@ -392,9 +393,9 @@ def groups_of(correlation: FloatArray, usable: BoolArray) -> list[Index]:
 
 def group_tests(look: Look, rows: RowParameters, correlation: FloatArray, group: Index, n_groups: int = 1) -> Tests:
     """The tests of one group, of so many."""
-    bias, scale, d = rows.bias[group], rows.scale[group], len(group)
-    u = np.clip((look.values[:, group] - bias) / scale, -_GROSS, _GROSS, order="C")
-    marks = np.ascontiguousarray(look.beyond[:, group])
+    mean, scale, d = rows.mean[group], rows.scale[group], len(group)
+    u = np.clip((look.values[:, group] - mean) / scale, -_GROSS, _GROSS, order="C")
+    marks = np.ascontiguousarray(look.censoring[:, group])
     values, vectors = np.linalg.eigh(np.nan_to_num(correlation[np.ix_(group, group)]))
     lifted = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T  # of pairs learned one by one: to invert it
     unit = np.sqrt(np.diagonal(lifted))
@@ -402,7 +403,7 @@ def group_tests(look: Look, rows: RowParameters, correlation: FloatArray, group:
     n = len(u)
     many = max(_FEWEST_SIMULATED, _IN_ALL // n_groups, _SIMULATED * n)
     rng = np.random.default_rng(0)
-    g, scores, _ = numbers_of(*_simulated(u, marks, (rows.floor[group] - bias) / scale, r, many, rng), r)
+    g, scores, _ = numbers_of(*_simulated(u, marks, (rows.floor[group] - mean) / scale, r, many, rng), r)
     design = np.column_stack([np.ones(many), scores])
     explained, *_ = np.linalg.lstsq(design, g, rcond=1e-10)
     h = g - design @ explained
@@ -412,17 +413,17 @@ def group_tests(look: Look, rows: RowParameters, correlation: FloatArray, group:
     skewness = (h * h * h).mean(axis=0) / variance**1.5
     weights = look.weights / look.weights.mean()
     squares = float(weights @ weights)
-    mean, spread = weights @ mine / n, np.sqrt(variance * (squares / n**2 + 1.0 / many))
+    expected, spread = weights @ mine / n, np.sqrt(variance * (squares / n**2 + 1.0 / many))
     along = (h * g).mean(axis=0)
     along = np.where(along > 1e-9, along, np.inf)
     kinds, columns = _list_of(d)
-    size = mean / along
+    size = expected / along
     return Tests(
         group=group,
         kinds=kinds,
         columns=tuple(tuple(group[list(each)].tolist()) for each in columns),
         whole=np.isin(kinds, ["tails", "zeros", "skewed"]) & np.array([len(each) > 1 for each in columns]),
-        z=normalized(mean / spread, skewness * np.sqrt(squares) / n),
+        z=normalized(expected / spread, skewness * np.sqrt(squares) / n),
         size=size,
         error=spread / along,
         shift=size[:, None] * explained[1 : 1 + d].T,
@@ -434,13 +435,13 @@ def group_tests(look: Look, rows: RowParameters, correlation: FloatArray, group:
 
 
 def _simulated(
-    u: FloatArray, marks: Marks, floor: FloatArray, r: FloatArray, many: int, rng: Generator
-) -> tuple[FloatArray, Marks]:
+    u: FloatArray, marks: Censoring, floor: FloatArray, r: FloatArray, many: int, rng: Generator
+) -> tuple[FloatArray, Censoring]:
     """Rows of the model, cut off and missing as those looked at. Where cells have limits of their own, only those of
     cut-off cells are known: one at l stands for 1/P(u < l) cells."""
     y = rng.standard_normal((many, len(r))) @ np.linalg.cholesky(r).T
     like = rng.permutation(many) % len(u)
-    beyond = np.zeros(y.shape, dtype=np.int8)
+    censoring = np.zeros(y.shape, dtype=np.int8)
     for j in range(len(r)):
         limits = {-1: np.full(many, floor[j]), 1: np.full(many, np.inf)}
         known = np.count_nonzero(~np.isnan(u[:, j]))
@@ -451,12 +452,12 @@ def _simulated(
                 drawn = np.searchsorted(np.cumsum(share / max(1.0, share.sum())), rng.random(many))
                 limits[side] = np.where(drawn < len(at), at[np.minimum(drawn, len(at) - 1)], side * np.inf)
         low, high = limits[-1], limits[1]
-        beyond[:, j] = (y[:, j] >= high).astype(np.int8) - (y[:, j] <= low)
+        censoring[:, j] = (y[:, j] >= high).astype(np.int8) - (y[:, j] <= low)
         y[:, j] = np.clip(y[:, j], low, high)
     missing = np.isnan(u[like])
-    beyond[missing] = 0
+    censoring[missing] = 0
     y[missing] = np.nan
-    return y, beyond
+    return y, censoring
 
 
 def _list_of(d: int) -> tuple[NDArray[np.str_], list[tuple[int, ...]]]:
@@ -477,13 +478,13 @@ def _list_of(d: int) -> tuple[NDArray[np.str_], list[tuple[int, ...]]]:
     return kinds, [columns for _, which in parts for columns in which]
 
 
-def numbers_of(u: FloatArray, beyond: Marks, r: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def numbers_of(u: FloatArray, censoring: Censoring, r: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """(numbers g, n x K, scores, means of the cells) of rows in standard units."""
     n, d = u.shape
     q = np.ascontiguousarray(np.linalg.inv(r))
     scores, cavities = np.empty((n, d + d * (d + 1) // 2)), np.ones((2, n, d))
     rest = np.empty(n), np.empty(n), scores, cavities
-    covariance_scores(u, beyond, np.zeros(d), q, 0.0, *rest)
+    covariance_scores(u, censoring, np.zeros(d), q, 0.0, *rest)
     residual = scores[:, :d]
     e = residual @ r
     i, j = np.tril_indices(d)
@@ -502,7 +503,7 @@ def numbers_of(u: FloatArray, beyond: Marks, r: FloatArray) -> tuple[FloatArray,
     first, second = np.nonzero(~np.eye(d, dtype=bool))
     unexplained = np.clip(residual / np.sqrt(np.diagonal(q)), -_FARTHEST, _FARTHEST)
     # Of every cell, 0 where it is missing.
-    cut, side, known = beyond != 0, beyond.astype(np.float64), ~np.isnan(u)
+    cut, side, known = censoring != 0, censoring.astype(np.float64), ~np.isnan(u)
     x = np.where(known, u, 0.0)
     p = ndtr(np.where(cut, side * (cavities[0] - x), 0.0) / np.sqrt(np.maximum(cavities[1], 1e-12)))
     zeros = np.where(cut, 1.0 / np.maximum(p, _LEAST) - 1.0, -1.0) * known

@@ -11,8 +11,8 @@ With u = (y - b)/s in latent units, seen between the limits l and h of its colum
 Thresholds are the model's quantiles (:data:`LEVELS`) of what is seen of a column.
 
 p-values come from simulated tables. Row 0 of an array of statistics is the table's, the others are of B simulated
-tables. If the model holds, all B + 1 come from one law (up to the error of the fit, which refitting repeats), so that
-the table's rank is uniform: so is that of any number computed from all rows alike, such as the largest of many.
+tables. If the model holds, all B + 1 come from one distribution (up to the error of the fit, which refitting repeats),
+so that the table's rank is uniform: so is that of any number computed from all rows alike, such as the largest of many.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ class Standardized:
         if tolerance > 0.0:
             known = [np.where(np.isfinite(end), end, 0.0)[None] for end in (below, above)]
             ends = [np.where(np.isfinite(at), model.to_latent(x)[0], at) for x, at in zip(known, ends, strict=True)]
-        unit = np.where(latent.row_norms > 0.0, latent.row_norms, 1.0)
-        low, high = ((end - latent.bias) / unit for end in ends)
-        u = (model.to_latent(values) - latent.bias) / unit
+        unit = np.where(latent.std > 0.0, latent.std, 1.0)
+        low, high = ((end - latent.mean) / unit for end in ends)
+        u = (model.to_latent(values) - latent.mean) / unit
         with np.errstate(invalid="ignore"):
             seen = (values > below) & (values < above)
         return cls(u, seen, low, high, latent.correlation)

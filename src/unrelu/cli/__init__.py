@@ -3,7 +3,7 @@
     app.py         the commands, listed
     learning.py    fit, merge, check, report, info
     using.py       impute, predict, score, clean, sample, simulate
-    recovering.py  factor, network, recover, peel
+    recovering.py  factor, graph, recover, peel
     trying.py      demo, reproduce
     options.py     what the annotations of a command declare: options, the files that it reads and writes
     frame.py       the frame of all commands: files checked and written, progress, the answer, exit codes

@@ -15,13 +15,14 @@ import typer
 from unrelu._version import __version__
 from unrelu.cli.learning import check, fit, info, merge, report
 from unrelu.cli.options import methods_in_words
-from unrelu.cli.recovering import factor, network, peel, recover
+from unrelu.cli.recovering import factor, graph, peel, recover
 from unrelu.cli.trying import demo, reproduce
 from unrelu.cli.using import clean, impute, predict, sample, score, simulate
+from unrelu.renamed import COMMANDS, OPTIONS
 
 app = typer.Typer(
     name="unrelu",
-    help="Learn the Gaussian behind data with a floor: x = max(y, floor), y ~ N(bias, covariance).",
+    help="Learn the Gaussian behind data with a floor: x = max(y, floor), y ~ N(mean, covariance).",
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # no command ends in a traceback: see frame.py
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -30,7 +31,7 @@ app = typer.Typer(
 TASKS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Learn a model and judge it": (fit, report, check, info, merge),
     "Use a model": (impute, predict, score, clean, sample),
-    "Recover what is behind a table": (factor, network, recover, peel),
+    "Recover what is behind a table": (factor, graph, recover, peel),
     "Try it out": (demo, simulate, reproduce),
 }
 for task, bodies in TASKS.items():
@@ -62,6 +63,11 @@ def run() -> None:
             stream.reconfigure(errors="replace")
     # A polite kill unwinds like Ctrl-C, so that files written aside are removed.
     signal.signal(signal.SIGTERM, _terminate)
+    for place, word in enumerate(sys.argv[1:]):
+        old = word.partition("=")[0]
+        if new := COMMANDS.get(old) if place == 0 else OPTIONS.get(old):
+            sys.stderr.write(f"Error: {old} is now {new}.{os.linesep}")
+            sys.exit(2)
     app(prog_name="unrelu")
 
 

@@ -27,19 +27,13 @@ import typer
 
 from unrelu.cli import options
 from unrelu.cli.options import Output
-from unrelu.errors import (
-    AssumptionWarning,
-    MissingDependencyError,
-    OutputError,
-    UnreluError,
-    UnreluWarning,
-)
+from unrelu.errors import AssumptionWarning, MissingDependencyError, OutputError, UnreluError, UnreluWarning
 from unrelu.notebook import Table, plain
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress as Bar
 
-    from unrelu.contracts import Samples, Step, Watch
+    from unrelu.contracts import Progress, Samples, Step
 
 STDOUT = Path("-")
 BAD_INPUT, INTERNAL, INTERRUPTED, BROKEN_PIPE = 2, 1, 130, 141
@@ -227,26 +221,25 @@ class Job:
         check_outputs([self._outputs[name]])
 
     @contextmanager
-    def watch(self, doubts: bool = True) -> Iterator[Watch]:
-        """Around long work: a watch that shows its steps, on a terminal only. Without ``doubts`` those are no warnings,
-        as the answer has them in one table."""
+    def progress(self, diagnostics: bool = True) -> Iterator[Progress]:
+        """Around long work: a watch that shows its steps, on a terminal only. Without ``diagnostics`` those are no
+        warnings, as the answer has them in one table."""
         from rich.console import Console
-        from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
 
-        from unrelu.contracts import unwatched
+        from unrelu.contracts import no_progress
         from unrelu.kernels import telling_of_compiling
 
         drawn = not self.to_stdout and sys.stderr.isatty()
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[words]}"))
-        progress = Progress(
-            *columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True, disable=not drawn
-        )
+        bar = Bar(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True, disable=not drawn)
         # Older versions of rich end a disabled one with an empty line.
-        with progress if drawn else nullcontext(), warnings.catch_warnings():
-            if not doubts:
+        with bar if drawn else nullcontext(), warnings.catch_warnings():
+            if not diagnostics:
                 warnings.simplefilter("ignore", AssumptionWarning)
-            shown = meter(progress)
-            with telling_of_compiling(shown if sys.stderr.isatty() else unwatched):
+            shown = meter(bar)
+            with telling_of_compiling(shown if sys.stderr.isatty() else no_progress):
                 yield shown
 
     def write(self, **contents: Any) -> None:
@@ -306,7 +299,7 @@ class Job:
     ) -> Answer | None:
         """The answer: what was found, and which files were written; nothing if rows went to standard output.
 
-        ``fitted`` is an estimator: its report, if it has one, is told as well, the doubts after the first line.
+        ``fitted`` is an estimator: its report, if it has one, is told as well, the diagnostics after the first line.
         """
         if self.to_stdout:
             return None
@@ -321,13 +314,13 @@ class Job:
             every["text_cells"] = notes
             told.append(f"Text in cells: {listed(notes, most=8)}.")
         if fitted is not None:
-            from unrelu.report.tables import doubt_table, labels, trust_line
+            from unrelu.report.tables import diagnostic_table, labels, trust_line
 
             report = getattr(fitted, "report_", None)
             every["report"] = None if report is None else asdict(report)
-            if report is not None and report.doubts:
+            if report is not None and report.diagnostics:
                 names = labels(fitted.distribution_)
-                told += [trust_line(report.doubts), doubt_table(report.doubts, names, self.words)]
+                told += [trust_line(report.diagnostics), diagnostic_table(report.diagnostics, names, self.words)]
         written = [f"{each.called} written to {each.path}" for each in self._outputs.values() if each.called]
         return every, [*told, *shown[1:], *written, *self._left_out, *last], code
 
@@ -389,17 +382,17 @@ def output_folder(folder: Path) -> Iterator[None]:
 # --- progress -------------------------------------------------------------------------------------
 
 
-def meter(progress: Progress) -> Watch:
+def meter(bar: Bar) -> Progress:
     """A watch that shows every step on one line of the terminal: the stage, how far it is, and words on it."""
-    task, stage = progress.add_task("Starting", total=None, words=""), ""
+    task, stage = bar.add_task("Starting", total=None, words=""), ""
 
     def show(step: Step) -> None:
         nonlocal stage
         if step.stage != stage:
             stage = step.stage
-            progress.reset(task, description=stage, words="")
+            bar.reset(task, description=stage, words="")
         # A stage without a known end has a bar that only moves.
-        progress.update(task, completed=step.done, total=step.total, words=step.words)
+        bar.update(task, completed=step.done, total=step.total, words=step.words)
 
     return show
 

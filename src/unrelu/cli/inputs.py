@@ -12,7 +12,7 @@ import numpy as np
 from unrelu import storage
 from unrelu.cli.frame import Job
 from unrelu.cli.options import FitOptions
-from unrelu.contracts import FloatArray, Samples, Step, Watch
+from unrelu.contracts import FloatArray, Progress, Samples, Step
 from unrelu.errors import InputFileError, InvalidParameterError, ModelFileError
 from unrelu.limits import floor_per_column
 from unrelu.model import RectifiedGaussian
@@ -29,16 +29,16 @@ _ARRAYS = ("weights", "bias", "floor", "feature_names")
 _EXPECTED = "Give what unrelu fit or unrelu factor wrote, or an npz file with arrays weights (d x k) and bias (d)."
 
 
-def law_in(path: Path, content: Any = None) -> RectifiedGaussian:
-    """The law in a file: a model's own, or the one that a saved learner or detector has learned."""
+def distribution_in(path: Path, content: Any = None) -> RectifiedGaussian:
+    """The distribution in a file: a model's own, or the one that a saved learner or detector has learned."""
     content = storage.load(path) if content is None else content
-    law = getattr(content, "distribution_", content)
-    if not isinstance(law, RectifiedGaussian):
+    distribution = getattr(content, "distribution_", content)
+    if not isinstance(distribution, RectifiedGaussian):
         raise ModelFileError(
             f"{path} holds a {type(content).__name__}, which is no model of single rows: give what unrelu fit wrote, or"
             " a saved learner or detector."
         )
-    return law
+    return distribution
 
 
 def source_in(path: Path, as_seen: bool) -> tuple[Callable[[int, np.random.Generator], FloatArray], int, Names]:
@@ -49,8 +49,12 @@ def source_in(path: Path, as_seen: bool) -> tuple[Callable[[int, np.random.Gener
     content = storage.load(path)
     kind = type(content).__name__  # by its name, so that a model is read without the modules of all others
     if kind not in ("Peeled", "TwoLayerReLULearner"):
-        law = law_in(path, content)
-        return lambda count, rng: law.sample(count, rng, as_seen), law.n_features, law.feature_names
+        distribution = distribution_in(path, content)
+        return (
+            lambda count, rng: distribution.sample(count, rng, as_seen),
+            distribution.n_features,
+            distribution.feature_names,
+        )
     if kind == "Peeled":
         known, names = content.layers[0].column_identifiable, content.feature_names
     else:
@@ -63,17 +67,20 @@ def source_in(path: Path, as_seen: bool) -> tuple[Callable[[int, np.random.Gener
 
 
 def model_and_table(job: Job) -> tuple[RectifiedGaussian | None, Samples]:
-    """The law in a file, of those of its columns that are wanted, None where the table is to be fitted; the table."""
+    """The distribution in a file, of those of its columns that are wanted, None where the table is to be fitted;
+    the table."""
     fitting: FitOptions = job.given["fitting"]
     if job.model is None:
         return None, job.opened(fitting.floor)
     fitting.refuse_with(job.model)
-    law = law_in(job.model)
-    table, at = matched_table(job, job.model, law.feature_names, law.n_features)
-    return law.marginal(at), table
+    distribution = distribution_in(job.model)
+    table, at = matched_table(job, job.model, distribution.feature_names, distribution.n_features)
+    return distribution.marginal(at), table
 
 
-def learned(job: Job, kind: type[Any], watch: Watch, method: str | None = None, **wanted: Any) -> tuple[Any, Samples]:
+def learned(
+    job: Job, kind: type[Any], progress: Progress, method: str | None = None, **wanted: Any
+) -> tuple[Any, Samples]:
     """What answers questions about a table, and the table: a fit of this kind to it, or a model from a file.
 
     ``method`` is that of a command that asks for none.
@@ -81,19 +88,20 @@ def learned(job: Job, kind: type[Any], watch: Watch, method: str | None = None, 
     from unrelu.estimators import FloorOutlierDetector
 
     fitting: FitOptions = job.given["fitting"]
-    law, table = model_and_table(job)
-    if law is None:
+    distribution, table = model_and_table(job)
+    if distribution is None:
         made = kind(**fitting.parameters(job.given["seed"], method or "auto"), **wanted)
-        return made.watched_by(watch).fit(table), table
+        return made.with_progress(progress).fit(table), table
     if kind is not FloorOutlierDetector:
-        return imputer_of(law, table, fitting.floor_tolerance).watched_by(watch), table
-    watch(Step("Simulating rows of the model"))
+        return imputer_of(distribution, table, fitting.floor_tolerance).with_progress(progress), table
+    progress(Step("Simulating rows of the model"))
     wanted |= {"floor_tolerance": fitting.floor_tolerance, "random_state": job.given["seed"]}
-    return kind.from_model(law, **wanted).watched_by(watch), table
+    return kind.from_model(distribution, **wanted).with_progress(progress), table
 
 
-def imputer_of(law: RectifiedGaussian, table: Samples, floor_tolerance: float = 0.0) -> FloorImputer:
-    """What answers by a law; of a table whose cells state their own limits the law's limits are not those.
+def imputer_of(distribution: RectifiedGaussian, table: Samples, floor_tolerance: float = 0.0) -> FloorImputer:
+    """What answers by a distribution; of a table whose cells state their own limits the distribution's limits are
+    not those.
 
     Floors of 0 stay, of columns without such cells: they are no limits of detection.
     """
@@ -102,9 +110,9 @@ def imputer_of(law: RectifiedGaussian, table: Samples, floor_tolerance: float = 
     if own := table.limits_by_cell:
         one = table.limits
         stated = {*own, *(column for column, _ in (() if one is None else (*one.floor, *one.ceiling)))}
-        floor = [0.0 if level == 0.0 and j not in stated else -math.inf for j, level in enumerate(law.floor)]
-        law = law.with_parts(floor=floor, ceiling=math.inf)
-    return FloorImputer.from_model(law, floor_tolerance=floor_tolerance)
+        floor = [0.0 if level == 0.0 and j not in stated else -math.inf for j, level in enumerate(distribution.floor)]
+        distribution = distribution.with_parts(floor=floor, ceiling=math.inf)
+    return FloorImputer.from_model(distribution, floor_tolerance=floor_tolerance)
 
 
 def matched_table(job: Job, file: Path, names: Sequence[str] | None, n_columns: int) -> tuple[Samples, list[int]]:
@@ -171,24 +179,28 @@ def _layer_of_model(path: Path, content: Any, n_components: int | None) -> Layer
 
     if isinstance(content, MatrixState):
         raise ModelFileError(f"{path} is the state of a run of unrelu factor: let it end, and give its factors.")
-    law = getattr(content, "distribution_", content)
-    width = getattr(law, "n_features", None)
+    distribution = getattr(content, "distribution_", content)
+    width = getattr(distribution, "n_features", None)
     if n_components is not None and width is not None and n_components > width:
         raise InvalidParameterError(f"--components must be at most {width}, the columns of {path}; got {n_components}.")
-    names = getattr(content, "feature_names_in_", getattr(law, "feature_names", None))
+    names = getattr(content, "feature_names_in_", getattr(distribution, "feature_names", None))
     own = isinstance(content, ReLULatentRecovery)
-    shaped = law.shapes if isinstance(law, RectifiedGaussian) else getattr(content, "shapes_", None)
-    if shaped is not None:
-        raise ModelFileError(f"The columns of {path} have shapes, and a layer has none: fit a model without --shape.")
+    with_margins = (
+        distribution.margins if isinstance(distribution, RectifiedGaussian) else getattr(content, "margins_", None)
+    )
+    if with_margins is not None:
+        raise ModelFileError(
+            f"The columns of {path} have margins, and a layer has none: fit a model without --margins."
+        )
     try:
         recovery = content if own else ReLULatentRecovery.from_model(content, n_components=n_components)
     except InvalidParameterError as error:
         raise ModelFileError(f"{path} holds a {type(content).__name__}, which is no layer. {_EXPECTED}") from error
     learned = getattr(recovery, "weights_", None) is not None
     layer = (recovery.weights_, recovery.bias_) if learned else (recovery.weights, recovery.bias)
-    weights, bias = map(np.asarray, layer)
-    floor = floor_per_column(recovery.floor, len(bias))
-    return weights, bias, floor, None if names is None else tuple(map(str, names)), not own
+    weights, mean = map(np.asarray, layer)
+    floor = floor_per_column(recovery.floor, len(mean))
+    return weights, mean, floor, None if names is None else tuple(map(str, names)), not own
 
 
 def _layer_of_arrays(path: Path) -> tuple[Layer, bool]:
@@ -204,11 +216,11 @@ def _layer_of_arrays(path: Path) -> tuple[Layer, bool]:
     for name in [name for name in arrays if name != "feature_names" and arrays[name].dtype.kind not in "fiub"]:
         raise ModelFileError(f"{path}: {name} holds values of type {arrays[name].dtype}, not numbers.")
     try:
-        weights, bias = checked_layer(arrays["weights"].astype(float), arrays["bias"].astype(float))
-        floor = floor_per_column(arrays.get("floor", 0.0), len(bias))
+        weights, mean = checked_layer(arrays["weights"].astype(float), arrays["bias"].astype(float))
+        floor = floor_per_column(arrays.get("floor", 0.0), len(mean))
     except InvalidParameterError as error:
         raise ModelFileError(f"{path}: {error}", parameter=error.parameter) from error
     names = tuple(arrays["feature_names"].ravel().tolist()) if "feature_names" in arrays else None
-    if names is not None and (len({*names}) != len(bias) or not all(isinstance(name, str) for name in names)):
+    if names is not None and (len({*names}) != len(mean) or not all(isinstance(name, str) for name in names)):
         raise ModelFileError(f"{path}: feature_names is not one text for each row of weights, all of them different.")
-    return (weights, bias, floor, names, False), "floor" in arrays
+    return (weights, mean, floor, names, False), "floor" in arrays

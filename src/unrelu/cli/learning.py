@@ -29,7 +29,7 @@ _MISFIT = 1  # the exit code of check --strict
 def fit(
     job: Job,
     paths: options.Tables,
-    nonnegative_bias: Annotated[bool, "Assume that no bias is below its floor."] = False,
+    nonnegative_mean: Annotated[bool, "Assume that no mean is below its floor."] = False,
     stderr: Annotated[
         str,
         "Standard errors: model, or jackknife (over groups of rows: right also where the model is not).",
@@ -60,8 +60,8 @@ def fit(
 ) -> Answer | None:
     """Learn a model from tables and write it to a file.
 
-    Every column is x = max(f(y), floor) of a normal y, with an increasing curve f that is learned, or given by --shape.
-    Cells may be missing; cells below the floor are an error.
+    Every column is x = max(f(y), floor) of a normal y, with an increasing curve f that is learned, or given by
+    --margins. Cells may be missing; cells below the floor are an error.
     """
     for name, given in (("checkpoint", checkpoint), ("record", record)):
         if given is not None and fitting.method not in (None, "auto", "one_pass"):
@@ -81,19 +81,21 @@ def fit(
     from unrelu.report.tables import facts, rows
 
     table = job.opened(fitting.floor)
-    learner = RectifiedGaussianLearner(**asked, nonnegative_bias=nonnegative_bias, stderr=stderr)
-    with job.watch(doubts=False) as watch:
-        learner.watched_by(watch).fit(table, groups=groups)
-    law, likelihood = learner.distribution_, _likelihood(learner, table)
+    learner = RectifiedGaussianLearner(**asked, nonnegative_mean=nonnegative_mean, stderr=stderr)
+    with job.progress(diagnostics=False) as progress:
+        learner.with_progress(progress).fit(table, groups=groups)
+    distribution, likelihood = learner.distribution_, _likelihood(learner, table)
 
     def kept_record() -> Any:
         record: Any = learner.record_
         return record if round_counts is None else record.rounded(round_counts)
 
     job.write(
-        model=partial(law.save, details=_details(learner, paths, dict(table.skipped_files), likelihood)),
+        model=partial(distribution.save, details=_details(learner, paths, dict(table.skipped_files), likelihood)),
         record=lambda path: learner.with_record(kept_record()).save(path),
-        picture=lambda: model_picture(law, learner.report_.share_floored_by_column, worst_columns(learner, table)),
+        picture=lambda: model_picture(
+            distribution, learner.report_.share_floored_by_column, worst_columns(learner, table)
+        ),
     )
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
@@ -119,13 +121,13 @@ def merge(
     from unrelu.report.check import model_picture
     from unrelu.report.tables import facts, rows
 
-    with job.watch(doubts=False):
+    with job.progress(diagnostics=False):
         learner = _merged(files)
-        law, shares = learner.distribution_, learner.report_.share_floored_by_column
+        distribution, shares = learner.distribution_, learner.report_.share_floored_by_column
     job.write(
-        model=partial(law.save, details=_details(learner, [str(file) for file in files], {}, None)),
+        model=partial(distribution.save, details=_details(learner, [str(file) for file in files], {}, None)),
         record=lambda path: learner.with_record(learner.record_).save(path),
-        picture=lambda: model_picture(law, shares),
+        picture=lambda: model_picture(distribution, shares),
     )
     told = rows(learner, f"{job.seconds:.2f} s", job.words, None, output)
     return job.answer(facts(learner, None), told)
@@ -197,7 +199,7 @@ def _details(
     others = {"skipped_files": skipped_files, "likelihood": likelihood}
     return {
         "inputs": list(inputs),
-        "nonnegative_bias": learner.nonnegative_bias,
+        "nonnegative_mean": learner.nonnegative_mean,
         "n_components": learner.n_components,
         **fit_details(learner),
         **{key: told for key, told in others.items() if told},
@@ -236,14 +238,14 @@ def check(
     from unrelu.report.tables import facts, rows
 
     wanted: dict[str, Any] = {"n_simulations": simulations, "level": level}
-    with job.watch(doubts=False) as watch:
-        law, samples = model_and_table(job)
-        if law is None:
-            learner = RectifiedGaussianLearner(**fitting.parameters(seed)).watched_by(watch).fit(samples)
+    with job.progress(diagnostics=False) as progress:
+        distribution, samples = model_and_table(job)
+        if distribution is None:
+            learner = RectifiedGaussianLearner(**fitting.parameters(seed)).with_progress(progress).fit(samples)
             found = learner.check(samples, **wanted)
         else:
-            wanted |= {"floor_tolerance": fitting.floor_tolerance, "random_state": seed, "watch": watch}
-            found = check_model(law, samples, **wanted)
+            wanted |= {"floor_tolerance": fitting.floor_tolerance, "random_state": seed, "progress": progress}
+            found = check_model(distribution, samples, **wanted)
     job.write(output=[check_columns(found)], picture=lambda: check_picture(found))
     code = _MISFIT if strict and not found.fits else 0
     return job.answer(facts(found), rows(found, f"{job.seconds:.2f} s", job.words), code=code)
@@ -278,8 +280,8 @@ def report(
 
     check_report()
     made: dict[str, Any] = {}
-    with job.watch(doubts=False) as watch:
-        learner, rows = learned(job, RectifiedGaussianLearner, watch)
+    with job.progress(diagnostics=False) as progress:
+        learner, rows = learned(job, RectifiedGaussianLearner, progress)
         wanted: dict[str, Any] = {
             "title": Path(paths[0]).name + (f" and {len(paths) - 1} more" if len(paths) > 1 else ""),
             "command": shlex.join(["unrelu", *sys.argv[1:]]),
@@ -287,7 +289,7 @@ def report(
             "seed": seed,
             "ids": rows.ids(),
             "words": job.words,
-            "watch": watch,
+            "progress": progress,
         }
         job.write(output=lambda path: made.update(write_report(learner, path, rows, **wanted)))
     checked, odd, size = made["check"] or {}, made["odd"] or {}, output.stat().st_size
@@ -297,7 +299,7 @@ def report(
         "fits": checked.get("fits"),
         "verdict": checked.get("verdict"),
         "flagged_rows": odd.get("flagged"),
-        "doubts": made["doubts"],
+        "diagnostics": made["diagnostics"],
         "left_out": made["left_out"],
     }
     return job.answer(facts, page_shown(made, size, job.seconds))
@@ -319,7 +321,7 @@ def info(
     ] = None,
     reading: options.TableOptions = options.EVERYTHING,
 ) -> Answer | None:
-    """Show what is in a file: of a model its columns, bias, norms, correlations, and how it was learned.
+    """Show what is in a file: of a model its columns, mean, standard deviations, correlations, and how it was learned.
 
     Of a factors file: the components, and how they were recovered. Of a saved state: how far it has come. Of a file of
     layers: how each was found, and the innermost units. Of any other: its parameters and its report.
@@ -341,21 +343,22 @@ def info(
 
 
 def _scorer_and_table(job: Job, content: Any, header: Any, file: Path) -> tuple[Any, Samples]:
-    """What tells how probable rows are by the law in a file, or by its mixture of laws, and the table."""
-    from unrelu.cli.inputs import imputer_of, law_in, matched_table
+    """What tells how probable rows are by the distribution in a file, or by its mixture of distributions, and the
+    table."""
+    from unrelu.cli.inputs import distribution_in, imputer_of, matched_table
     from unrelu.estimators import RectifiedGaussianMixture
 
     if isinstance(content, RectifiedGaussianMixture):
         names = getattr(content, "feature_names_in_", None)
         named = None if names is None else names.tolist()
         return content, matched_table(job, file, named, content.n_features_in_)[0]
-    law, details = law_in(file, content), header.get("details")
-    rows, at = matched_table(job, file, law.feature_names, law.n_features)
+    distribution, details = distribution_in(file, content), header.get("details")
+    rows, at = matched_table(job, file, distribution.feature_names, distribution.n_features)
     details = details if isinstance(details, dict) else {}
     told = getattr(content, "report_", details.get("report"))
     found = told.get("n_components") if isinstance(told, dict) else getattr(told, "n_components", None)
     rank = found or getattr(content, "n_components", details.get("n_components"))
-    model = imputer_of(law.marginal(at), rows, getattr(content, "floor_tolerance", 0.0))
+    model = imputer_of(distribution.marginal(at), rows, getattr(content, "floor_tolerance", 0.0))
     if isinstance(rank, int) and rank <= len(at):
         model.set_params(n_components=rank)
     return model, rows

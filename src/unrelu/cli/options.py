@@ -99,8 +99,8 @@ Ceiling = Annotated[
     "Upper limits, the mirror image of floors: a number, max, or As=90,Pb=max. A column has one of both.",
     {"metavar": "CEILING"},
 ]
-Shape = Annotated[list[str] | None, _shape()]
-NormalShape = Annotated[list[str] | None, _shape("normal")]
+Margin = Annotated[list[str] | None, _shape()]
+NormalMargin = Annotated[list[str] | None, _shape("normal")]
 Components = Annotated[
     str | None,
     "Number of latent inputs: the rank of the covariance (without noise); auto with --method full_likelihood.",
@@ -187,12 +187,12 @@ class FitOptions:
     method: Annotated[str | None, "How to learn: a method of unrelu fit, auto by default."] = None
     floor: Floor = None
     ceiling: Ceiling = None
-    shape: Shape = None
+    margins: Margin = None
     floor_tolerance: Tolerance = 0.0
 
     def refuse_with(self, model: Path) -> None:
         """Raise if one of them is given although there is a model."""
-        for name in ("method", "components", "floor", "ceiling", "shape"):
+        for name in ("method", "components", "floor", "ceiling", "margins"):
             if getattr(self, name) is not None:
                 raise InvalidParameterError(
                     f"--{name} belongs to a fit, and {model} has its own: leave one of them out."
@@ -205,14 +205,14 @@ class FitOptions:
             "method": self.method or method,
             "floor": limits("--floor", self.floor or ["0.0"]),
             "ceiling": limits("--ceiling", self.ceiling or ()),
-            "shape": shapes(self.shape),
+            "margins": margins(self.margins),
             **({} if rank is None else {"n_components": rank}),
             "floor_tolerance": self.floor_tolerance,
             "random_state": seed,
         }
 
 
-_LIMITS = ("floor", "ceiling", "shape", "floor_tolerance")
+_LIMITS = ("floor", "ceiling", "margins", "floor_tolerance")
 FittingWithoutComponents = Annotated[FitOptions, ("method", *_LIMITS)]
 FittingByOneMethod = Annotated[FitOptions, _LIMITS]
 EVERYTHING, USUAL = TableOptions(), FitOptions()
@@ -311,8 +311,8 @@ def limits(option: str, texts: Sequence[str]) -> Any:
     return own.get(OTHERS)
 
 
-def shapes(texts: Sequence[str] | None, usual: str = "auto") -> Any:
-    """Shapes from a word, from ``name=word`` items, or both; a lone word, or that of ``*``, is for all others."""
+def margins(texts: Sequence[str] | None, usual: str = "auto") -> Any:
+    """Margins from a word, from ``name=word`` items, or both; a lone word, or that of ``*``, is for all others."""
     parts = [item.rpartition("=") for item in listed_items(texts)]
     given = {(name.strip() if equals else OTHERS): word.strip() for name, equals, word in parts}
     return given if set(given) - {OTHERS} else given.get(OTHERS, usual)

@@ -1,4 +1,4 @@
-"""Recover what is behind a table: ``unrelu factor``, ``network``, ``recover`` and ``peel``."""
+"""Recover what is behind a table: ``unrelu factor``, ``graph``, ``recover`` and ``peel``."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from unrelu.cli.frame import BAD_INPUT, INTERRUPTED, Answer, Job, command
 from unrelu.errors import CannotPeelError, InputFileError, InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
-    from unrelu.contracts import FloatArray, Samples, Watch
-    from unrelu.estimators import RectifiedGaussianNetwork
+    from unrelu.contracts import FloatArray, Progress, Samples
+    from unrelu.estimators import RectifiedGaussianGraph
     from unrelu.recovery.latent_methods import LatentMethod
     from unrelu.recovery.layers.peeled import Peeled
     from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
@@ -40,7 +40,7 @@ def factor(
     tol: Annotated[float, "Relative residual at which a fit counts as exact."] = 1e-12,
     max_iter: Annotated[int, "Most iterations of this run.", {"min": 1}] = 500,
     floor: options.Floor = None,
-    shape: options.NormalShape = None,
+    margins: options.NormalMargin = None,
     floor_tolerance: options.Tolerance = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[Path, options.output("The factors file to write.", "Factors", fact="factors")] = Path(
@@ -74,9 +74,9 @@ def factor(
         count, method, gauge, floor_tolerance=floor_tolerance, tol=tol, max_iter=max_iter, random_state=seed
     )
     table = job.opened(floor)
-    recovery.set_params(floor=options.limits("--floor", floor or ["0.0"]), shape=options.shapes(shape, "normal"))
-    with job.watch() as watch:
-        recovery.watched_by(watch).fit(table, state=state)
+    recovery.set_params(floor=options.limits("--floor", floor or ["0.0"]), margins=options.margins(margins, "normal"))
+    with job.progress() as progress:
+        recovery.with_progress(progress).fit(table, state=state)
     job.write(
         factors=recovery.save,
         hidden=(_hidden_blocks(recovery), table.feature_names),
@@ -103,7 +103,7 @@ def _hidden_blocks(recovery: ReLUMatrixRecovery) -> Iterator[FloatArray]:
     """T in blocks of rows: that of a sparse table may not fit in memory."""
     from unrelu.tables import rows_per_block
 
-    if recovery.shapes_ is not None:  # its table was in memory
+    if recovery.margins_ is not None:  # its table was in memory
         yield recovery.hidden()
         return
     n = len(recovery.latent_)
@@ -113,7 +113,7 @@ def _hidden_blocks(recovery: ReLUMatrixRecovery) -> Iterator[FloatArray]:
 
 
 @command
-def network(
+def graph(
     job: Job,
     paths: Annotated[
         list[str],
@@ -132,20 +132,13 @@ def network(
     fitting: options.FittingWithoutComponents = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[
-        Path,
-        options.output(
-            f"One line per edge: {options.KINDS}; or a .graphml file.",
-            "Edges",
-            "edges",
-        ),
+        Path, options.output(f"One line per edge: {options.KINDS}; or a .graphml file.", "Edges", "edges")
     ] = Path("edges.csv"),
     saved: Annotated[
         Path | None,
-        options.also(
-            "Also save all that was learned: unrelu.load reads it.", "Network", "archive", "network", "--save"
-        ),
+        options.also("Also save all that was learned: unrelu.load reads it.", "Graph", "archive", "graph", "--save"),
     ] = None,
-    picture: Annotated[Path | None, options.picture("the network")] = None,
+    picture: Annotated[Path | None, options.picture("the graph")] = None,
     path_picture: Annotated[Path | None, options.picture("how it was chosen", "Picture of the path")] = None,
     seed: Annotated[int, "Seed of the subsets of the rows, and of the methods that draw.", {"min": 0}] = 0,
 ) -> Answer | None:
@@ -158,40 +151,40 @@ def network(
         wanted = float(selection)
     if path_picture is not None and wanted == "fdr":
         raise InvalidParameterError("--path-picture has nothing to draw: --selection fdr takes no path.")
-    from unrelu.estimators import RectifiedGaussianNetwork
+    from unrelu.estimators import RectifiedGaussianGraph
     from unrelu.graph.learning import networkx_module, write_edges
-    from unrelu.report import network as drawing
+    from unrelu.report import graph as drawing
     from unrelu.report.tables import facts, rows
 
     if picture is not None:
         networkx_module()
-    with job.watch(doubts=False) as watch:
-        found = _of_record(paths, wanted, seed, fitting, watch)
+    with job.progress(diagnostics=False) as progress:
+        found = _of_record(paths, wanted, seed, fitting, progress)
         if found is None:
             table = job.opened(fitting.floor)
-            found = RectifiedGaussianNetwork(wanted, **fitting.parameters(seed)).watched_by(watch)
+            found = RectifiedGaussianGraph(wanted, **fitting.parameters(seed)).with_progress(progress)
             found.fit(table, groups=groups)
     edges, names = drawing.labelled_edges(found)
     path = found.path_
     job.write(
         output=lambda target: write_edges(target, edges, names),
-        network=found.save,
-        picture=lambda: drawing.network_picture(edges, names),
+        graph=found.save,
+        picture=lambda: drawing.graph_picture(edges, names),
         path_picture=lambda: drawing.path_picture(path) if path is not None else None,
     )
     return job.answer(facts(found), rows(found, f"{job.seconds:.2f} s"), fitted=found)
 
 
 def _of_record(
-    paths: list[str], selection: str | float, seed: int, fitting: options.FitOptions, watch: Watch
-) -> RectifiedGaussianNetwork | None:
-    """The network of a file that holds a learner; None where the files are tables."""
+    paths: list[str], selection: str | float, seed: int, fitting: options.FitOptions, progress: Progress
+) -> RectifiedGaussianGraph | None:
+    """The graph of a file that holds a learner; None where the files are tables."""
     from unrelu.storage import load
     from unrelu.storage.format import stated_format
 
     if len(paths) != 1 or not Path(paths[0]).is_file() or not (stated_format(paths[0]) or "").startswith("unrelu."):
         return None
-    from unrelu.estimators import RectifiedGaussianNetwork
+    from unrelu.estimators import RectifiedGaussianGraph
     from unrelu.estimators.fitted import FittedModel
 
     fitting.refuse_with(Path(paths[0]))
@@ -201,7 +194,7 @@ def _of_record(
             f"{paths[0]} holds a {type(content).__name__}, which knows no errors: give a table, or what unrelu fit"
             " --record wrote."
         )
-    return RectifiedGaussianNetwork.from_learned(content.watched_by(watch), selection, random_state=seed)
+    return RectifiedGaussianGraph.from_learned(content.with_progress(progress), selection, random_state=seed)
 
 
 @command
@@ -287,8 +280,8 @@ def recover(
         recovery.fit()
     except InvalidParameterError as error:
         raise InvalidParameterError(f"{weights}: {error}", parameter=error.parameter) from error
-    with job.watch() as watch:
-        found = recovery.watched_by(watch).recover_rows(table, skip_bad_rows=skip_bad_rows)
+    with job.progress() as progress:
+        found = recovery.with_progress(progress).recover_rows(table, skip_bad_rows=skip_bad_rows)
     job.write(
         clean=(found.clean, names),
         latent=(found.latent, numbered("c", found.latent.shape[1])),
@@ -318,7 +311,9 @@ def peel(
     linear: Annotated[bool, "The outputs are x = A h, not rectified: negative values are allowed."] = False,
     output_bias: Annotated[bool, "The outputs are x = A h + a (with --linear)."] = False,
     method: Annotated[str | None, "How to find the weights: see below."] = None,
-    hidden_method: Annotated[str, "How the innermost units' law is learned: a --method of unrelu fit."] = "one_pass",
+    hidden_method: Annotated[
+        str, "How the innermost units' distribution is learned: a --method of unrelu fit."
+    ] = "one_pass",
     floor: Annotated[list[str] | None, options.floor("The floor of the outputs: a number (0 by default)")] = None,
     floor_tolerance: options.Tolerance = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
@@ -338,9 +333,9 @@ def peel(
 ) -> Answer | None:
     """Learn the layers of a network x = ReLU(A h + b), h = ReLU(...), from a table of its outputs x alone.
 
-    The innermost units are rectified Gaussian, and their law is learned. If a layer cannot be peeled off, those above
-    it are written nevertheless, with exit code 2. So are the units found when --max-seconds are over; an interrupt of a
-    search with --inputs writes them as well (exit code 130).
+    The innermost units are rectified Gaussian, and their distribution is learned. If a layer cannot be peeled off,
+    those above it are written nevertheless, with exit code 2. So are the units found when --max-seconds are over; an
+    interrupt of a search with --inputs writes them as well (exit code 130).
     """
     q = None if inputs is None else options.number_or_auto("--inputs", inputs)
     layers = _widths(widths)
@@ -363,13 +358,13 @@ def peel(
     table = job.opened(floor)
     content: TwoLayerReLULearner | Peeled
     failure = None
-    with job.watch() as watch:
+    with job.progress() as progress:
         if linear:
             asked = (layers[0], method or "facets")
-            content, units, z = _linear(table, asked, {**own, "output_bias": output_bias}, watch)
+            content, units, z = _linear(table, asked, {**own, "output_bias": output_bias}, progress)
         else:
             of_floor = {"floor": options.limits("--floor", floor or ["0.0"]), "floor_tolerance": floor_tolerance}
-            content, units, z, failure = _rectified(table, layers, {**own, **of_floor}, watch)
+            content, units, z, failure = _rectified(table, layers, {**own, **of_floor}, progress)
     network = Network.of(content).with_inputs(z)
     known = network.input_weights is not None
     lacking = not known and job.leave_out("latent", "The inputs were not found: no table of them is written.")
@@ -427,7 +422,7 @@ def _refuse_together(
 
 
 def _linear(
-    table: Samples, asked: tuple[int | str, str], own: dict[str, Any], watch: Watch
+    table: Samples, asked: tuple[int | str, str], own: dict[str, Any], progress: Progress
 ) -> tuple[TwoLayerReLULearner, FloatArray, FloatArray]:
     """The layer x = A h + a: what is saved, and units and inputs of every row of the table.
 
@@ -437,7 +432,7 @@ def _linear(
 
     from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner
 
-    learner = TwoLayerReLULearner(*asked, **own).watched_by(watch).fit(table)
+    learner = TwoLayerReLULearner(*asked, **own).with_progress(progress).fit(table)
     units = learner.hidden_units(table)
     z = learner.transform(table) if hasattr(learner, "input_weights_") else units[:, :0]
     for found in (units, z):
@@ -446,7 +441,7 @@ def _linear(
 
 
 def _rectified(
-    table: Samples, widths: list[int | str], own: dict[str, Any], watch: Watch
+    table: Samples, widths: list[int | str], own: dict[str, Any], progress: Progress
 ) -> tuple[Peeled, FloatArray, FloatArray, CannotPeelError | None]:
     """The same of layers that are rectified; those above one that cannot be peeled off, and why it cannot."""
     import numpy as np
@@ -456,7 +451,7 @@ def _rectified(
 
     failure = None
     try:
-        peeled = unrelu.peel(table, widths, watch=watch, **own)
+        peeled = unrelu.peel(table, widths, progress=progress, **own)
     except InvalidDataError as error:
         if error.parameter == "floor":
             error.add_note("If the outermost layer has no rectifier, x = A h, add --linear.")

@@ -39,8 +39,8 @@ def demo(
 
         from unrelu.contracts import Step
 
-        with job.watch(doubts=False) as watch:  # the text below tells of the doubts in one line
-            watch(Step("Training a network on images of digits"))
+        with job.progress(diagnostics=False) as progress:  # the text below tells of the diagnostics in one line
+            progress(Step("Training a network on images of digits"))
             from unrelu.report import trying as digits
             from unrelu.report.model import fit_details
 
@@ -50,16 +50,16 @@ def demo(
             names = tuple(f"unit {unit}" for unit in np.flatnonzero(learnable))
             dropped = [f"unit {unit}" for unit in np.flatnonzero(~learnable)]
             kept = before[:, learnable]
-            watch(Step("Learning its hidden layer"))
+            progress(Step("Learning its hidden layer"))
             learner, true, naive, errors, seconds = digits.learned_layer(kept, names, seed)
-            law = learner.distribution_
-            watch(Step("Drawing"))
+            distribution = learner.distribution_
+            progress(Step("Drawing"))
             job.write(
-                model=lambda path: law.save(path, {"inputs": _INPUTS, **fit_details(learner)}),
-                picture=lambda: digits.layer_picture(kept, names, (true, naive, law), learner.bias_stderr_),
+                model=lambda path: distribution.save(path, {"inputs": _INPUTS, **fit_details(learner)}),
+                picture=lambda: digits.layer_picture(kept, names, (true, naive, distribution), learner.mean_stderr_),
             )
     share, skewness = float((kept <= 0.0).mean()), digits.mean_absolute_skewness(kept)
-    doubtful = len({column for doubt in learner.report_.doubts for column in doubt.columns})
+    doubtful = len({column for diagnostic in learner.report_.diagnostics for column in diagnostic.columns})
     facts = {
         "rows": len(before),
         "units": len(names),
@@ -119,8 +119,8 @@ def reproduce(
         if journal.set_aside is not None:
             warn(journal.set_aside, "set-aside")
         try:
-            with job.watch() as watch:
-                results, readings = run(study, journal, watch)
+            with job.progress() as progress:
+                results, readings = run(study, journal, progress)
         except KeyboardInterrupt as stop:
             kept = f"{len(journal)} of {sum(1 for _ in study.trials())} trials are finished"
             where = f" and kept in {journal.csv_path}" if len(journal) else ""

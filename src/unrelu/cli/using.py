@@ -16,7 +16,7 @@ from unrelu.errors import InvalidParameterError
 if TYPE_CHECKING:
     import numpy as np
 
-    from unrelu.contracts import FloatArray, Watch
+    from unrelu.contracts import FloatArray, Progress
     from unrelu.synthetic import Floats
 
 
@@ -85,9 +85,9 @@ def impute(
     from unrelu.report.imputation import Completion
     from unrelu.report.tables import facts, rows
 
-    with job.watch(doubts=False) as watch:
+    with job.progress(diagnostics=False) as progress:
         filling = Filling(fill, below)  # refused before anything is read
-        imputer, table = learned(job, FloorImputer, watch)
+        imputer, table = learned(job, FloorImputer, progress)
         imputer.set_params(fill=filling.fill, below=filling.below)
         kept = {name for name, wanted in (("std", std), ("mask", mask), ("rows", picture)) if wanted is not None}
         done = Completion(imputer, table, median, levels, draws, parameters, seed, kept)
@@ -126,20 +126,20 @@ def predict(
     levels = options.levels("--quantiles", [quantiles])
     if not levels:
         raise InvalidParameterError("--quantiles needs at least one level, such as .5.")
-    from unrelu.cli.inputs import law_in, learned
+    from unrelu.cli.inputs import distribution_in, learned
     from unrelu.estimators import FloorImputer
     from unrelu.report.imputation import PredictedColumn
     from unrelu.report.tables import facts, labels, rows
 
     has_it = _found(column, job)
-    with job.watch(doubts=False) as watch:
-        imputer, table = learned(job, FloorImputer, watch)
-        law = imputer.distribution_ if model is None else law_in(model)
-        if model is not None and law.feature_names is not None:
-            law = law.marginal([*labels(imputer.distribution_), *([] if has_it else [column])])
+    with job.progress(diagnostics=False) as progress:
+        imputer, table = learned(job, FloorImputer, progress)
+        distribution = imputer.distribution_ if model is None else distribution_in(model)
+        if model is not None and distribution.feature_names is not None:
+            distribution = distribution.marginal([*labels(imputer.distribution_), *([] if has_it else [column])])
         # Columns without names go by their number, counted from 0.
-        j = law.index_of(int(column) if law.feature_names is None and column.isdecimal() else column)
-        found = PredictedColumn(law, j, levels)
+        j = distribution.index_of(int(column) if distribution.feature_names is None and column.isdecimal() else column)
+        found = PredictedColumn(distribution, j, levels)
         job.write(output=found.lines(imputer, table, uncut=uncut))
     asked = {"column": column, "quantiles": levels, "hidden": uncut}
     return job.answer({**asked, **facts(found)}, rows(found, job.by(), column), fitted=imputer)
@@ -168,9 +168,11 @@ def _found(column: str, job: Job) -> bool:
 def score(
     job: Job,
     paths: options.Tables,
-    model: Annotated[Path | None, "Judge by this model file; by default the table's genuine rows are learned."] = None,
+    model: Annotated[Path | None, "Judge by this model file; by default the table's inlier rows are learned."] = None,
     cells: Annotated[bool, "Score single cells, and how surely each is bad; -o writes all, or the --top."] = False,
-    top: Annotated[int | None, "How many of the strangest rows or cells to show: 10 by default.", {"min": 0}] = None,
+    top: Annotated[
+        int | None, "How many of the most outlying rows or cells to show: 10 by default.", {"min": 0}
+    ] = None,
     false_alarm_rate: Annotated[float, "The share flagged of the rows of a clean table that the model fits."] = 0.01,
     fitting: options.FittingByOneMethod = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
@@ -180,11 +182,12 @@ def score(
     picture: Annotated[Path | None, options.picture("the scores, or of the table's bad cells")] = None,
     seed: Annotated[int, "Seed of the fit and of the simulated rows.", {"min": 0}] = 0,
 ) -> Answer | None:
-    """Score every row of a table, and show the strangest ones and their strangest cells; or, with --cells, every cell.
+    """Score every row of a table, and show the most outlying ones and their most outlying cells; or, with --cells,
+    every cell.
 
-    A p-value is the share of the model's own rows that are as strange; the score is a row's log density. Rows with a
+    A p-value is the share of the model's own rows that are as outlying; the score is a row's log density. Rows with a
     p-value below the false alarm rate are flagged: that share of a clean table, if the model fits it. Of a table that
-    is not normal above its floors more are flagged: --shape auto learns how its columns are skewed.
+    is not normal above its floors more are flagged: --margins auto learns how its columns are skewed.
     """
     from unrelu.cli.inputs import learned
     from unrelu.estimators import FloorImputer, FloorOutlierDetector
@@ -192,9 +195,9 @@ def score(
     from unrelu.report.tables import facts, labels, rows
 
     most = 10 if top is None else top
-    with job.watch(doubts=False) as watch:
+    with job.progress(diagnostics=False) as progress:
         method = "robust_cells" if cells else "robust"
-        detector, table = learned(job, FloorOutlierDetector, watch, method, false_alarm_rate=false_alarm_rate)
+        detector, table = learned(job, FloorOutlierDetector, progress, method, false_alarm_rate=false_alarm_rate)
         if not cells:
             verdict = detector.judge(table, top=most, cells_of="top" if output is None else "flagged")
     if not cells:
@@ -203,15 +206,15 @@ def score(
             output=outliers.score_lines(detector, verdict, ids),
             picture=lambda: outliers.outlier_picture(verdict, names, false_alarm_rate),
         )
-        shown = rows(verdict, job.by("the model of their genuine rows"), detector, ids)
+        shown = rows(verdict, job.by("the model of their inlier rows"), detector, ids)
         return job.answer(facts(verdict, detector, ids), shown, fitted=detector)
-    # The strangest cells; all of them where they are written and nobody asks for fewer.
+    # The most outlying cells; all of them where they are written and nobody asks for fewer.
     kept = most if top is not None or output is None else None
-    law, sizes = detector.distribution_, (detector.strangeness(table), detector.cell_probabilities(table))
-    imputer = FloorImputer.from_model(law, floor_tolerance=detector.floor_tolerance)
-    found = outliers.StrangestCells(law, sizes, imputer.cells(table), kept, table.ids())
+    distribution, sizes = detector.distribution_, (detector.outlier_score(table), detector.cell_probabilities(table))
+    imputer = FloorImputer.from_model(distribution, floor_tolerance=detector.floor_tolerance)
+    found = outliers.OutlierCellCounts(distribution, sizes, imputer.cells(table), kept, table.ids())
     job.write(output=found.lines(), picture=lambda: outliers.bad_cell_picture(*sizes, found.names))
-    shown = rows(found, job.by("the model of the genuine rows"), most)
+    shown = rows(found, job.by("the model of the inlier rows"), most)
     return job.answer(facts(found, most), shown, fitted=detector)
 
 
@@ -237,7 +240,7 @@ def clean(
 ) -> Answer | None:
     """Write a table with its bad cells made missing, or imputed, and say what was changed.
 
-    The table's genuine cells are learned as by fit --method robust_cells. Cells that are bad with a probability above
+    The table's inlier cells are learned as by fit --method robust_cells. Cells that are bad with a probability above
     --level are changed, those of outlier rows among them; all others stay as they are. The input is never overwritten.
     """
     from unrelu.cli.inputs import learned
@@ -245,8 +248,8 @@ def clean(
     from unrelu.report.outliers import Cleaning
     from unrelu.report.tables import facts, rows
 
-    with job.watch(doubts=False) as watch:
-        detector, table = learned(job, FloorOutlierDetector, watch, "robust_cells")
+    with job.progress(diagnostics=False) as progress:
+        detector, table = learned(job, FloorOutlierDetector, progress, "robust_cells")
         done = Cleaning(detector, table, impute, level)
         job.write(output=done.write, changes=done.write_changes, picture=done.picture)
     return job.answer(facts(done), rows(done, job.by()), fitted=detector)
@@ -261,7 +264,7 @@ def sample(
     rows: Annotated[int, options.option("Number of rows to draw.", "--rows", "-n", min=1)] = 1000,
     beyond_range: Annotated[
         bool,
-        "With columns that have a shape: let values leave the range of the table learned from, and whole"
+        "With columns that have a margin: let values leave the range of the table learned from, and whole"
         " numbers have fractions.",
     ] = False,
     output: options.Rows = "-",
@@ -269,16 +272,16 @@ def sample(
 ) -> Answer | None:
     """Draw rows from a model, with exact zeros (floors) where a value falls below its floor.
 
-    A model that was fitted with --shape gives a synthetic table: the same margins, zeros and dependence. Values stay in
-    the range seen, and whole numbers whole. Of a file of layers: rows of the network; columns whose weights its table
-    did not determine are empty.
+    A model that was fitted with --margins gives a synthetic table: the same margins, zeros and dependence. Values stay
+    in the range seen, and whole numbers whole. Of a file of layers: rows of the network; columns whose weights its
+    table did not determine are empty.
     """
     from unrelu.cli.inputs import source_in
     from unrelu.validation import counted, generator
 
     draw, width, names = source_in(model, as_seen=not beyond_range)
-    with job.watch() as watch:
-        blocks = _drawn_blocks(draw, width, rows, generator(seed), watch)
+    with job.progress() as progress:
+        blocks = _drawn_blocks(draw, width, rows, generator(seed), progress)
         job.write(output=(blocks, names))
     facts = {"rows": rows, "columns": width, "seed": seed}
     return job.answer(facts, [f"{counted(rows, 'row')} of {counted(width, 'column')} written to {output}"])
@@ -296,7 +299,7 @@ def simulate(
     condition_number: Annotated[
         float | None, "Of the covariance; 10 by default, 1 with one component.", {"min": 1.0}
     ] = None,
-    bias: Annotated[str, "Signs of the biases.", {"metavar": "<signed|nonnegative>"}] = "nonnegative",
+    mean: Annotated[str, "Signs of the means.", {"metavar": "<signed|nonnegative>"}] = "nonnegative",
     outliers: Annotated[float, "Share of rows replaced by outliers around 5.", {"min": 0.0, "max": 0.999}] = 0.0,
     output: options.Rows,
     truth: Annotated[Path | None, options.also("Also write the true model to this file.", "True model")] = None,
@@ -312,20 +315,22 @@ def simulate(
     streams = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(3)]
     if condition_number is None:
         condition_number = 1.0 if 1 in (columns, components) else 10.0
-    signs: Any = bias  # random_model refuses others
-    law = random_model(columns, components, condition_number, signs, streams[0])
+    signs: Any = mean  # random_model refuses others
+    distribution = random_model(columns, components, condition_number, signs, streams[0])
     facts: dict[str, Any] = {
         "rows": rows,
         "columns": columns,
         "components": columns if components is None else components,
         "condition_number": condition_number,
-        "bias": bias,
+        "mean": mean,
         "outlier_rows": round(outliers * rows),
         "seed": seed,
     }
-    with job.watch() as watch:
-        blocks = contaminated(_drawn_blocks(law.sample, columns, rows, streams[1], watch), outliers, streams[2])
-        job.write(output=(blocks, None), truth=lambda path: law.save(path, {"simulated": facts}))
+    with job.progress() as progress:
+        blocks = contaminated(
+            _drawn_blocks(distribution.sample, columns, rows, streams[1], progress), outliers, streams[2]
+        )
+        job.write(output=(blocks, None), truth=lambda path: distribution.save(path, {"simulated": facts}))
     dirty = f", {facts['outlier_rows']:,} of them outliers," if facts["outlier_rows"] else ""
     return job.answer(facts, [f"{counted(rows, 'row')}{dirty} of {counted(columns, 'column')} written to {output}"])
 
@@ -335,7 +340,7 @@ def _drawn_blocks(
     width: int,
     rows: int,
     rng: np.random.Generator,
-    watch: Watch,
+    progress: Progress,
 ) -> Iterator[FloatArray]:
     """Rows in blocks; one generator runs through them, so that their size does not change the rows."""
     from unrelu.contracts import Step
@@ -343,7 +348,7 @@ def _drawn_blocks(
 
     size = rows_per_block(None, width)
     for first in range(0, rows, size):
-        watch(Step("Drawing rows", first, rows, f"{first:,} rows"))
+        progress(Step("Drawing rows", first, rows, f"{first:,} rows"))
         yield draw(min(size, rows - first), rng)
 
 

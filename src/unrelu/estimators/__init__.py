@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from unrelu.estimators.base import FloorEstimator as FloorEstimator
     from unrelu.estimators.base import Table as Table
     from unrelu.estimators.checking import check_model as check_model
+    from unrelu.estimators.graph import RectifiedGaussianGraph as RectifiedGaussianGraph
     from unrelu.estimators.imputer import FloorImputer as FloorImputer
     from unrelu.estimators.learner import RectifiedGaussianLearner as RectifiedGaussianLearner
     from unrelu.estimators.mixture import RectifiedGaussianMixture as RectifiedGaussianMixture
-    from unrelu.estimators.network import RectifiedGaussianNetwork as RectifiedGaussianNetwork
     from unrelu.estimators.outliers import FloorOutlierDetector as FloorOutlierDetector
-    from unrelu.estimators.parts import activations as activations
+    from unrelu.estimators.parts import learn_layer as learn_layer
     from unrelu.estimators.parts import merge as merge
     from unrelu.estimators.preparation import checked_tolerance as checked_tolerance
     from unrelu.estimators.preparation import learn_columns as learn_columns

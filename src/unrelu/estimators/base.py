@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -18,14 +19,15 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu import storage
-from unrelu.contracts import Assumptions, FloatArray, Samples, Watch, unwatched
+from unrelu.contracts import Assumptions, FloatArray, Progress, Samples, no_progress
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.estimators.preparation import checked_tolerance, learn_columns, learn_shapes, prepare, screened_floats
+from unrelu.estimators.preparation import checked_tolerance, learn_columns, learn_margins, prepare, screened_floats
 from unrelu.limits import refuse_none
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import learned_html
 from unrelu.passes.device import Place
 from unrelu.posterior.density import SMALLEST_LOG_DENSITY, scored_rows
+from unrelu.renamed import hint, refuse
 from unrelu.tables.prepared import Columns, prepared
 from unrelu.validation import require_reachable, seed_from
 
@@ -40,11 +42,11 @@ class FloorEstimator(BaseEstimator):
     """Base of all estimators of data with a floor. Subclasses name their parameters in ``__init__``.
 
     A table is an array, a data frame, or :class:`unrelu.contracts.Samples`, such as files that are read block by block.
-    Estimators without a parameter ``ceiling`` or ``shape`` have columns with a floor each, all of them normal.
+    Estimators without a parameter ``ceiling`` or ``margins`` have columns with a floor each, all of them normal.
     """
 
     _takes_sparse: ClassVar[bool] = False
-    _watch: ClassVar[Any] = staticmethod(unwatched)
+    _progress: ClassVar[Any] = staticmethod(no_progress)
     floor: Any
     floor_tolerance: float
     random_state: Any
@@ -52,18 +54,24 @@ class FloorEstimator(BaseEstimator):
     _place: Place | None = None  # the device that the rows were on; files and copies do not know it
     _answers_on: Place | None = None  # the same, where scikit-learn's ``array_api_dispatch`` was set
 
-    def watched_by(self, watch: Watch) -> Self:
-        """Have ``watch`` called with every :class:`unrelu.contracts.Step` of long work; what it raises ends the work.
+    def with_progress(self, progress: Progress) -> Self:
+        """Have ``progress`` called with every :class:`unrelu.contracts.Step` of long work; what it raises ends the
+        work.
 
         >>> import unrelu
         >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(500, random_state=1)
         >>> stages = []
-        >>> learner = unrelu.RectifiedGaussianLearner().watched_by(lambda step: stages.append(step.stage)).fit(X)
+        >>> learner = unrelu.RectifiedGaussianLearner().with_progress(lambda step: stages.append(step.stage)).fit(X)
         >>> stages[0], stages[-1]
-        ("Looking at the columns' shapes", 'Reading rows')
+        ("Looking at the columns' margins", 'Reading rows')
         """
-        self.__dict__["_watch"] = watch
+        self.__dict__["_progress"] = progress
         return self
+
+    def __new__(cls, *_: Any, **given: Any) -> Self:
+        refuse(cls.__name__, given, signature(cls.__init__).parameters)
+        made: Self = super().__new__(cls)
+        return made
 
     # --- fitted attributes --------------------------------------------------------------------------
     # ``fit`` sets them. Where no more is known than what files hold (after ``partial_fit``, of merged records, of a
@@ -79,7 +87,8 @@ class FloorEstimator(BaseEstimator):
                 self._solve(name)
                 if name in self.__dict__:
                     return self.__dict__[name]
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            offered = {*dir(type(self)), *self._derived}
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{hint(name, offered)}")
 
     def _solve(self, name: str) -> None:
         """Set an attribute and those beside it; AttributeError, with the reason, for one that the fit does not give."""
@@ -118,7 +127,7 @@ class FloorEstimator(BaseEstimator):
             if np.isnan([columns.floor, columns.ceiling]).any():
                 raise InvalidDataError("its limits are no numbers")
             checked_tolerance(columns.tolerance)
-            require_reachable(columns.shapes or ())
+            require_reachable(columns.margins or ())
             self._assumptions()
         checked_tolerance(self.floor_tolerance)
         check_is_fitted(self, msg="it holds nothing that was learned")
@@ -126,19 +135,12 @@ class FloorEstimator(BaseEstimator):
     # --- tables to rows -----------------------------------------------------------------------------
 
     def _table(
-        self,
-        X: Any,
-        sample_weight: Any = None,
-        *,
-        reset: bool,
-        smallest: int = 2,
-        by_cell: bool = False,
-        **beside: Any,
+        self, X: Any, sample_weight: Any = None, *, reset: bool, smallest: int = 2, by_cell: bool = False, **beside: Any
     ) -> Samples:
         """The rows of a table as the user has them; its columns are to be learned (``reset``) or are checked.
 
-        ``by_cell``: who reads them heeds ``Block.beyond``, so that single cells may have limits. ``beside``: what else
-        :func:`unrelu.estimators.preparation.prepare` puts beside the rows.
+        ``by_cell``: who reads them heeds ``Block.censoring``, so that single cells may have limits. ``beside``:
+        what else :func:`unrelu.estimators.preparation.prepare` puts beside the rows.
         """
         samples = prepare(
             X,
@@ -166,7 +168,7 @@ class FloorEstimator(BaseEstimator):
         return prepared(self._table(X, reset=False, smallest=1, by_cell=by_cell), self._columns)
 
     def _whole(self, X: Any, *, reset: bool, smallest: int = 2, by_cell: bool = True, tolerance: Any = 0.0) -> Samples:
-        """All rows in memory, as the user has them; their limits and shapes are nobody's matter yet."""
+        """All rows in memory, as the user has them; their limits and margins are nobody's matter yet."""
         return prepare(
             X,
             self,
@@ -175,7 +177,7 @@ class FloorEstimator(BaseEstimator):
             by_cell=by_cell,
             smallest=smallest,
             sparse=self._takes_sparse,
-            whole=self._watch,
+            whole=self._progress,
         )
 
     def _floats(self, X: Any, *, reset: bool, smallest: int = 2, **look: Any) -> Any:
@@ -191,7 +193,7 @@ class FloorEstimator(BaseEstimator):
         """Find out what the columns of a table are like.
 
         ``part``: of the rows to be learned from; ``cells``: limits may be of single cells. ``look``: how the rows are
-        looked at for shapes, as :func:`unrelu.estimators.preparation.learn_shapes` has it.
+        looked at for margins, as :func:`unrelu.estimators.preparation.learn_margins` has it.
         """
         has_ceilings = hasattr(self, "ceiling")
         self._columns = learn_columns(
@@ -199,20 +201,20 @@ class FloorEstimator(BaseEstimator):
             self.floor,
             getattr(self, "ceiling", None),
             self.floor_tolerance,
-            self._watch,
+            self._progress,
             who=None if has_ceilings else type(self).__name__,
             cells=cells,
             exact=part,
         )
-        shape = self._wanted_shape()
-        if not (isinstance(shape, str) and shape == "normal"):
-            self._columns = learn_shapes(shape, samples, self._columns, self._watch, by_parts=part, **look)
+        margins = self._wanted_margins()
+        if not (isinstance(margins, str) and margins == "normal"):
+            self._columns = learn_margins(margins, samples, self._columns, self._progress, by_parts=part, **look)
         if not has_ceilings:
             refuse_none(self._columns.floor, self._columns.names)
 
-    def _wanted_shape(self) -> Any:
-        """``shape=`` as it is meant for the method."""
-        return getattr(self, "shape", "normal")
+    def _wanted_margins(self) -> Any:
+        """``margins=`` as it is meant for the method."""
+        return getattr(self, "margins", "normal")
 
     def _assumptions(self, columns: Columns | None = None) -> Assumptions:
         """What is assumed of latent rows of such columns, by default of those learned."""
@@ -226,26 +228,36 @@ class FloorEstimator(BaseEstimator):
 
     def _of_rows(self, X: Any, score: Callable[..., FloatArray]) -> FloatArray:
         """Numbers of every row, from those of latent rows."""
-        return scored_rows(self._rows(X), score, self._assumptions(), self._watch)
+        return scored_rows(self._rows(X), score, self._assumptions(), self._progress)
 
     def _log_densities(
-        self, X: Any, density: Callable[..., FloatArray], laws: Sequence[RectifiedGaussian], by_cell: bool = False
+        self,
+        X: Any,
+        density: Callable[..., FloatArray],
+        distributions: Sequence[RectifiedGaussian],
+        by_cell: bool = False,
     ) -> FloatArray:
         """Of every row, in the user's units, from that of latent rows (and marks); names those without a chance."""
         samples = self._rows(X, by_cell=by_cell)
-        found = scored_rows(samples, density, self._assumptions(), self._watch, laws)
+        found = scored_rows(samples, density, self._assumptions(), self._progress, distributions)
         return np.asarray(np.maximum(found + samples.log_slopes(), SMALLEST_LOG_DENSITY))
 
     @classmethod
     def _made_from(cls, model: Any, floor_tolerance: float, **options: Any) -> tuple[Self, RectifiedGaussian]:
         """An estimator that knows the columns of a model, without rows, and the model."""
-        law, columns = columns_of(model, floor_tolerance)
-        shape = "normal" if law.shapes is None else law.shapes
-        made = cls(floor=law.floor, ceiling=law.ceiling, shape=shape, floor_tolerance=floor_tolerance, **options)
-        made.n_features_in_, made._columns = law.n_features, columns
+        distribution, columns = columns_of(model, floor_tolerance)
+        margins = "normal" if distribution.margins is None else distribution.margins
+        made = cls(
+            floor=distribution.floor,
+            ceiling=distribution.ceiling,
+            margins=margins,
+            floor_tolerance=floor_tolerance,
+            **options,
+        )
+        made.n_features_in_, made._columns = distribution.n_features, columns
         if columns.names is not None:
             made.feature_names_in_ = np.array(columns.names, dtype=object)
-        return made, law
+        return made, distribution
 
     def _seed(self) -> int:
         return seed_from(self.random_state)
@@ -315,11 +327,14 @@ class ScoresByDensity:
 
 
 def columns_of(model: Any, floor_tolerance: float = 0.0) -> tuple[RectifiedGaussian, Columns]:
-    """The law of what is made from a model, and its columns; ``model`` may also have the law as ``distribution_``."""
-    law = getattr(model, "distribution_", model)
-    if not isinstance(law, RectifiedGaussian):
+    """The distribution of what is made from a model, and its columns; ``model`` may also have the distribution as
+    ``distribution_``."""
+    distribution = getattr(model, "distribution_", model)
+    if not isinstance(distribution, RectifiedGaussian):
         raise InvalidParameterError(
             f"model must be a RectifiedGaussian, or have one as distribution_; got {type(model).__name__}."
         )
-    names = None if law.feature_names is None else tuple(law.feature_names)
-    return law, Columns(law.floor, law.ceiling, names, checked_tolerance(floor_tolerance), law.shapes)
+    names = None if distribution.feature_names is None else tuple(distribution.feature_names)
+    return distribution, Columns(
+        distribution.floor, distribution.ceiling, names, checked_tolerance(floor_tolerance), distribution.margins
+    )

@@ -21,24 +21,24 @@ from sklearn.base import clone
 
 from unrelu.checks.fit_check import Columns, FitCheck, Remedy, Simulations, check_fit, sampled_rows
 from unrelu.checks.fit_check import Rows as SampledRows
-from unrelu.contracts import Assumptions, Block, FloatArray, Samples, Step, Watch, unwatched
+from unrelu.contracts import Assumptions, Block, FloatArray, Progress, Samples, Step, no_progress
 from unrelu.errors import UnreluError
 from unrelu.estimators.base import Table, columns_of
 from unrelu.estimators.fits import noting_warnings
 from unrelu.estimators.mixture import RectifiedGaussianMixture
 from unrelu.estimators.preparation import prepare
 from unrelu.fit.one_pass import learn_record
+from unrelu.margins import Margins
 from unrelu.methods import Auto, FullLikelihood, OnePass, Robust, RobustCells, method_named
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.pair_moments import PairMomentsQuestion
-from unrelu.shapes import Shapes
 from unrelu.tables.prepared import prepared
 from unrelu.validation import counted
 
-_GENUINE = 0.5  # weights from which on a robust fit's rows are looked at
+_INLIER = 0.5  # weights from which on a robust fit's rows are looked at
 _SIMULATIONS = 39  # tables by which a remedy is judged
 _MOST_ROWS, _MOST_CELLS = (3000, 1000, 1000), (60_000, 20_000, 20_000)  # that remedies are tried on, by stage
-_MOST_COLUMNS = 60  # beyond which only shapes are tried
+_MOST_COLUMNS = 60  # beyond which only margins are tried
 _MOST_OUTLIERS = 0.25  # rows that may be left out: more are a group of interest, fewer are none
 _APART, _UNLIKE = 1.0, 0.5  # groups: distance of means in a column, and of correlations
 _FARTHEST = 20.0  # log density by which one row may speak
@@ -46,78 +46,75 @@ _CLEAR, _LEAST = 2.5, 5.0  # standard errors of a gain, and log density of all r
 _NEARLY = 0.9  # of the largest gain
 _TAILS = "the rows have heavy tails and no outliers"
 
-_CELLS, _GROUPS, _ROWS = "shapes and cells", "groups", "rows"  # stages in which remedies are tried
+_CELLS, _GROUPS, _ROWS = "margins and cells", "groups", "rows"  # stages in which remedies are tried
 
 Recheck: TypeAlias = Callable[[Any], FitCheck]
 
 
 def check_learner(
-    learner: Any,
-    samples: Samples,
-    assumptions: Assumptions,
-    wanted: Mapping[str, Any],
-    watch: Watch,
+    learner: Any, samples: Samples, assumptions: Assumptions, wanted: Mapping[str, Any], progress: Progress
 ) -> FitCheck:
-    """The check of what a fitted learner's parameters make of the rows, each column with the shape that it was given.
+    """The check of what a fitted learner's parameters make of the rows, each column with the margin that it was given.
 
     Outlier rows and bad cells of the robust methods are left out; what is left is fitted as they do, in one pass.
     """
     simulations = Simulations(**wanted)
-    rows = sampled_rows(samples, assumptions, simulations.seed, watch)
+    rows = sampled_rows(samples, assumptions, simulations.seed, progress)
     limits: dict[str, Any] = {name: list(levels) for name, levels in assumptions.limits.items()}
-    fitting: Any = clone(learner).set_params(stderr="model", shape=_kinds(learner.shapes_), **limits)
+    fitting: Any = clone(learner).set_params(stderr="model", margins=_kinds(learner.margins_), **limits)
     method = method_named(learner.method)
     if isinstance(method, Auto) and learner.report_.method == "one_pass":
         fitting.set_params(method="one_pass")
     elif isinstance(method, FullLikelihood | Auto):  # the same model, but for factors, learned faster
         k = getattr(learner.report_, "n_components", None)
         fitting.set_params(n_components=k, **({"method": "one_pass"} if k is None else {}))
-    found = _checked(fitting, rows, simulations, watch)
+    found = _checked(fitting, rows, simulations, progress)
     if found.fits:
         return found
     few = replace(simulations, number=min(simulations.number, max(_SIMULATIONS, math.ceil(1.0 / simulations.level))))
 
     def recheck(other: Any) -> FitCheck:
-        """By few tables; each column has the shape that it gets, as in a check of a learner: what is chosen is kept."""
-        if other.shape == "auto":
+        """By few tables; each column has the margin that it gets, as in a check of a learner: what is chosen is
+        kept."""
+        if other.margins == "auto":
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                other.set_params(shape=_kinds(clone(other).fit(rows.values).shapes_))
-        return _checked(other, rows, few, watch)
+                other.set_params(margins=_kinds(clone(other).fit(rows.values).margins_))
+        return _checked(other, rows, few, progress)
 
-    return replace(found, tried=tried_remedies(fitting, rows.values, found, recheck, watch))
-
-
-def _kinds(shapes: Shapes | None) -> Any:
-    return "normal" if shapes is None else [shape.kind for shape in shapes]
+    return replace(found, tried=tried_remedies(fitting, rows.values, found, recheck, progress))
 
 
-def _checked(fitting: Any, rows: SampledRows, simulations: Simulations, watch: Watch) -> FitCheck:
-    """The check of what a learner with limits and shapes for each column makes of the rows."""
+def _kinds(margins: Margins | None) -> Any:
+    return "normal" if margins is None else [margin.kind for margin in margins]
+
+
+def _checked(fitting: Any, rows: SampledRows, simulations: Simulations, progress: Progress) -> FitCheck:
+    """The check of what a learner with limits and margins for each column makes of the rows."""
     method = method_named(fitting.method)
     if isinstance(method, Robust | RobustCells):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what is doubtful was said when the table was learned
-            fitted = clone(fitting).watched_by(watch).fit(rows.values)
-        genuine = fitted.row_weights_ >= _GENUINE
+            fitted = clone(fitting).with_progress(progress).fit(rows.values)
+        inlier = fitted.row_weights_ >= _INLIER
         if isinstance(method, RobustCells):
-            rows = replace(rows, values=np.where(fitted.cell_weights_ >= _GENUINE, rows.values, np.nan))
-        rows = replace(rows, values=rows.values[genuine], n_outliers=int(np.count_nonzero(~genuine)))
+            rows = replace(rows, values=np.where(fitted.cell_weights_ >= _INLIER, rows.values, np.nan))
+        rows = replace(rows, values=rows.values[inlier], n_outliers=int(np.count_nonzero(~inlier)))
         fitting = clone(fitting).set_params(method="one_pass")
     given, quick = rows.assumptions, isinstance(method_named(fitting.method), OnePass)
 
     def fit(values: FloatArray, at: Columns) -> RectifiedGaussian:
         """As the table is learned; of normal columns in one pass, without what nobody asks for."""
-        if not quick or isinstance(fitting.shape, list):
-            law: RectifiedGaussian = _of_columns(fitting, at).fit(values).distribution_
-            return law
-        floor, mirrored = (tuple(np.asarray(each)[at].tolist()) for each in (given.floor, given.sign < 0.0))
+        if not quick or isinstance(fitting.margins, list):
+            distribution: RectifiedGaussian = _of_columns(fitting, at).fit(values).distribution_
+            return distribution
+        floor, negated = (tuple(np.asarray(each)[at].tolist()) for each in (given.floor, given.sign < 0.0))
         rank = min(int(fitting.n_components), len(at)) if isinstance(fitting.n_components, Integral) else None
-        own = replace(given, floor=floor, mirrored=mirrored, n_components=rank)
-        record = PairMomentsQuestion.under(own, shapes=False)(Block(values * given.sign[at]))
-        return learn_record(record, own).distribution.reflected(np.array(mirrored))
+        own = replace(given, floor=floor, negated=negated, n_components=rank)
+        record = PairMomentsQuestion.under(own, margins=False)(Block(values * given.sign[at]))
+        return learn_record(record, own).distribution.negated(np.array(negated))
 
-    return check_fit(rows, fit, simulations, watch)
+    return check_fit(rows, fit, simulations, progress)
 
 
 def check_model(
@@ -128,7 +125,7 @@ def check_model(
     n_simulations: int = 199,
     level: float = 0.05,
     random_state: int = 0,
-    watch: Watch = unwatched,
+    progress: Progress = no_progress,
 ) -> FitCheck:
     """Does a model that was not fitted to X fit it? ``model`` is a RectifiedGaussian, or has one as ``distribution_``.
 
@@ -142,14 +139,14 @@ def check_model(
     >>> unrelu.check_model(model, 1.3 * model.sample(500, random_state=1)).fits
     False
     """
-    law, columns = columns_of(model, floor_tolerance)
-    columns = replace(columns, shapes=None)  # rows are compared in the table's units
+    distribution, columns = columns_of(model, floor_tolerance)
+    columns = replace(columns, margins=None)  # rows are compared in the table's units
     simulations = Simulations(n_simulations, random_state, level)
     table = prepare(X, columns=columns, tolerance=floor_tolerance, smallest=2, sparse=True)
-    rows = sampled_rows(prepared(table, columns), columns.assumptions, random_state, watch)
+    rows = sampled_rows(prepared(table, columns), columns.assumptions, random_state, progress)
     if columns.names is not None:
         rows = replace(rows, names=columns.names)
-    return check_fit(rows, law, simulations, watch)
+    return check_fit(rows, distribution, simulations, progress)
 
 
 # --- remedies -------------------------------------------------------------------------------------
@@ -164,7 +161,7 @@ class _Trial:
     groups: int = 0
     gains: FloatArray | None = None
     refused: str = ""
-    free: bool = False  # shapes that fit any column
+    free: bool = False  # margins that fit any column
 
     @property
     def gain(self) -> float:
@@ -182,11 +179,11 @@ class _Trial:
 
 
 def tried_remedies(
-    learner: Any, values: FloatArray, found: FitCheck, recheck: Recheck, watch: Watch
+    learner: Any, values: FloatArray, found: FitCheck, recheck: Recheck, progress: Progress
 ) -> tuple[Remedy, ...]:
-    """What was tried, what helps first; ``learner`` has limits and shapes for each of the columns of ``values``.
+    """What was tried, what helps first; ``learner`` has limits and margins for each of the columns of ``values``.
 
-    Shapes and bad cells come first, then groups, then outlier rows, until something is found.
+    Margins and bad cells come first, then groups, then outlier rows, until something is found.
     """
     kept = [j for j in range(len(found.names)) if j not in dict(found.left_out)]
     order, judged = np.random.default_rng(0).permutation(len(values)), dict[_Trial, Remedy]()
@@ -200,17 +197,17 @@ def tried_remedies(
                 break
             trials = []
             for trial in trials_of(stage, learner, found, kept):
-                watch(Step("Trying remedies", words=trial.name))
+                progress(Step("Trying remedies", words=trial.name))
                 trials.append(_run(trial, learner, kept, table, base))
             judged = _judged(trials, judged, learner, found, recheck)
-            # Where heavy tails make rows likelier than shapes do, shapes only bend columns to them: rows depend
+            # Where heavy tails make rows likelier than margins do, margins only bend columns to them: rows depend
             # otherwise.
             tails = max((remedy.gain for remedy in judged.values() if remedy.note == _TAILS), default=-np.inf)
             for trial, remedy in judged.items():
-                bent = "shape" in trial.options and (trial.free or not remedy.fits)
+                bent = "margins" in trial.options and (trial.free or not remedy.fits)
                 if remedy.helps and remedy.gain < tails and bent:
                     judged[trial] = replace(remedy, helps=False, fits=False, note=_TAILS)
-            # Groups tell whether free shapes only bend columns to the tails of rows.
+            # Groups tell whether monotone margin only bend columns to the tails of rows.
             enough = (
                 remedy.helps if trial.groups else remedy.fits and not (stage == _CELLS and trial.free)
                 for trial, remedy in judged.items()
@@ -221,17 +218,17 @@ def tried_remedies(
 
 
 def trials_of(stage: str, learner: Any, found: FitCheck, kept: list[int]) -> list[_Trial]:
-    """Shapes, components and bad cells; then groups of rows; then outlier rows, or none. What is in force is left."""
+    """Margins, components and bad cells; then groups of rows; then outlier rows, or none. What is in force is left."""
     method, few = method_named(learner.method), len(kept) <= _MOST_COLUMNS
     trials = []
     if stage == _CELLS:
         failing = {*found.misfits[0]}
         if failing:
-            trials.append(_Trial("shape='auto'", {"shape": "auto"}))
-        if any(found.shapes[j] != "free" for j in failing):
-            free = ["free" if j in failing else shape for j, shape in enumerate(found.shapes)]
+            trials.append(_Trial("margins='auto'", {"margins": "auto"}))
+        if any(found.margins[j] != "monotone" for j in failing):
+            free = ["monotone" if j in failing else margin for j, margin in enumerate(found.margins)]
             where = "" if len(failing) == len(kept) else " for these columns"
-            trials.append(_Trial(f"shape='free'{where}", {"shape": free}))
+            trials.append(_Trial(f"margins='monotone'{where}", {"margins": free}))
         if learner.n_components is not None:
             trials.append(_Trial("A model without n_components", {"n_components": None}))
         if few and not isinstance(method, RobustCells):
@@ -247,7 +244,7 @@ def trials_of(stage: str, learner: Any, found: FitCheck, kept: list[int]) -> lis
 
 def _of_columns(learner: Any, kept: Sequence[int] | Columns, **options: Any) -> Any:
     """The learner of some of the columns, with other options."""
-    every = {**{name: getattr(learner, name) for name in ("floor", "ceiling", "shape")}, **options}
+    every = {**{name: getattr(learner, name) for name in ("floor", "ceiling", "margins")}, **options}
     own = {name: [each[j] for j in kept] if isinstance(each, list) else each for name, each in every.items()}
     rank = own.get("n_components", learner.n_components)
     own["n_components"] = min(rank, len(kept)) if isinstance(rank, Integral) else rank
@@ -271,7 +268,7 @@ def _run(trial: _Trial, learner: Any, kept: list[int], table: FloatArray, base: 
         fitting = _of_columns(learner, kept, **trial.options)
         if not trial.groups:
             return fitting.fit(x)
-        same = {name: getattr(fitting, name) for name in ("floor", "ceiling", "shape", "floor_tolerance")}
+        same = {name: getattr(fitting, name) for name in ("floor", "ceiling", "margins", "floor_tolerance")}
         return RectifiedGaussianMixture(trial.groups, n_init=1, random_state=learner.random_state, **same).fit(x)
 
     try:
@@ -280,13 +277,13 @@ def _run(trial: _Trial, learner: Any, kept: list[int], table: FloatArray, base: 
     except UnreluError:  # not for this table: it cannot be advised either
         return trial
     free = False
-    if "shape" in trial.options:
-        shapes = [each.distribution_.shapes for each in fits]
-        kinds = [["normal"] * len(kept) if each is None else [shape.kind for shape in each] for each in shapes]
-        in_force = [learner.shape[j] for j in kept] if isinstance(learner.shape, list) else ["normal"] * len(kept)
+    if "margins" in trial.options:
+        margins = [each.distribution_.margins for each in fits]
+        kinds = [["normal"] * len(kept) if each is None else [margin.kind for margin in each] for each in margins]
+        in_force = [learner.margins[j] for j in kept] if isinstance(learner.margins, list) else ["normal"] * len(kept)
         if all(each == in_force for each in kinds):
             return trial  # nothing else than what is in force
-        free = any("free" in each for each in kinds)
+        free = any("monotone" in each for each in kinds)
     refused = why_refused(fits, {kind for each in noted for kind in getattr(each.message, "kinds", ())})
     return replace(trial, gains=np.clip(densities - base, -_FARTHEST, _FARTHEST), refused=refused, free=free)
 
@@ -300,9 +297,9 @@ def why_refused(fits: Iterable[Any], warned: set[str]) -> str:
     for fitted in fits:
         if isinstance(fitted, RectifiedGaussianMixture):
             # Groups differ in means or correlations; where they differ in width alone, it is heavy tails.
-            one, other = (law.latent for law in fitted.distributions_[:2])
-            spread = np.hypot(one.row_norms, other.row_norms)
-            means = np.abs(one.bias - other.bias) / np.where(spread > 0.0, spread, 1.0)
+            one, other = (distribution.latent for distribution in fitted.distributions_[:2])
+            spread = np.hypot(one.std, other.std)
+            means = np.abs(one.mean - other.mean) / np.where(spread > 0.0, spread, 1.0)
             if means.max() <= _APART and np.abs(one.correlation - other.correlation).max() <= _UNLIKE:
                 return _TAILS
             if fitted.weights_.min() < _MOST_OUTLIERS:
@@ -313,17 +310,15 @@ def why_refused(fits: Iterable[Any], warned: set[str]) -> str:
 
 
 def _judged(
-    trials: list[_Trial],
-    before: dict[_Trial, Remedy],
-    learner: Any,
-    found: FitCheck,
-    recheck: Recheck,
+    trials: list[_Trial], before: dict[_Trial, Remedy], learner: Any, found: FitCheck, recheck: Recheck
 ) -> dict[_Trial, Remedy]:
     """What came of those that could be tried, beside those of ``before``; the likeliest are checked, until one fits."""
     judged = dict(before)
     likeliest = max((trial.gain for trial in trials if trial.is_clear), default=0.0)
     could = [trial for trial in trials if trial.gains is not None]
-    for trial in sorted(could, key=lambda each: -each.gain / (_NEARLY if each.options.get("shape") == "auto" else 1.0)):
+    for trial in sorted(
+        could, key=lambda each: -each.gain / (_NEARLY if each.options.get("margins") == "auto" else 1.0)
+    ):
         remedy = judged[trial] = Remedy(trial.name, trial.gain, note=trial.refused if trial.is_clear else "")
         if not trial.is_clear or trial.refused:
             continue

@@ -1,16 +1,16 @@
 """A fit: what a method learned of latent rows, by the columns that made them latent, and how it speaks in user units.
 
-Where a method leaves out rows or cells, the shapes of columns are those that the rows have that it keeps.
+Where a method leaves out rows or cells, the margins of columns are those that the rows have that it keeps.
 
-Shapes are learned before outliers are known, and outliers bend them. A bent exponent can confirm itself: under it the
-genuine rows' own tail is a group of outliers, and the others, without their tail, have that exponent. So where rows are
+Margins are learned before outliers are known, and outliers bend them. A bent exponent can confirm itself: under it the
+inlier rows' own tail is a group of outliers, and the others, without their tail, have that exponent. So where rows are
 left out of a table with exponents, the fit starts again from those that the kept rows have together with one of the
 groups that were left out. The start is taken under which
 
     sum_i log f(x_i) - log(n) (numbers learned)/2 - PRICE (rows left out),
 
 f the density of a row, outlier or not, in the user's units, is highest, on 2,000 of the rows. The last term keeps
-groups from buying genuine rows: some hundredths of a nat each are what a mixture of bent rows gains by them, and some
+groups from buying inlier rows: some hundredths of a nat each are what a mixture of bent rows gains by them, and some
 nats what one of outliers does.
 """
 
@@ -24,25 +24,25 @@ from typing import Any
 
 import numpy as np
 
-from unrelu.contracts import Assumptions, BoolArray, Evidence, Samples, Watch
+from unrelu.contracts import Assumptions, BoolArray, Evidence, Progress, Samples
 from unrelu.errors import AssumptionWarning, InvalidDataError
-from unrelu.estimators.preparation import learn_shapes
+from unrelu.estimators.preparation import learn_margins
+from unrelu.margins import BoxCox, Normal, margin_requests, same_margins
 from unrelu.methods import Method, expects_outliers
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import engine_for
 from unrelu.passes.rows import ArraySamples, all_values
 from unrelu.passes.tiles import SubsampleQuestion
-from unrelu.shapes import Normal, Power, same_shapes, shape_requests
 from unrelu.tables.groups import LabelledRows
 from unrelu.tables.prepared import Columns, prepared
 
 _KEPT = 0.5  # weight from which a row counts as genuine
-_MOVED, _MOST_SHAPINGS = 0.005, 3  # share of the rows told otherwise that calls for other shapes, and how often
+_MOVED, _MOST_SHAPINGS = 0.005, 3  # share of the rows told otherwise that calls for other margins, and how often
 _IN_DOUBT = 0.01  # share of the rows left out, from which on exponents are
 _MOST_ROWS, _MOST_STARTS = 2000, 4  # on which other starts are tried, and how many
 _FEWEST_IN_GROUP = 0.01  # share of the rows in a group that may be genuine
 _PRICE = 0.5  # nats that a row left out must gain
-_MOST_NUMBERS = 33  # of a shape: as many as the slope of a free one has
+_MOST_NUMBERS = 33  # of a margin: as many as the slope of a free one has
 
 
 @contextmanager
@@ -54,30 +54,34 @@ def noting_warnings() -> Iterator[list[warnings.WarningMessage]]:
 
 
 def warn_again(noted: list[warnings.WarningMessage]) -> None:
-    """Give warnings that were noted, but for doubts: those of the fit that is taken are told at its end, once."""
+    """Give warnings that were noted, but for diagnostics: those of the fit that is taken are told at its end, once."""
     for each in noted:
         if not issubclass(each.category, AssumptionWarning):
             warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
 
 
-def evidence_of(samples: Samples, columns: Columns, watch: Watch) -> Evidence:
+def evidence_of(samples: Samples, columns: Columns, progress: Progress) -> Evidence:
     """What methods may ask of rows of such columns, which were screened before."""
     rows = prepared(samples, columns, screened=True)
-    return Evidence(rows, engine_for(rows, watch))
+    return Evidence(rows, engine_for(rows, progress))
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What was learned of rows as latent values, columns with a ceiling upside down, and by which columns."""
+    """What was learned of rows as latent values, columns with a ceiling negated, and by which columns."""
 
     columns: Columns
     learned: Any
     noted: list[warnings.WarningMessage] = field(default_factory=list)  # and not given yet
 
-    def in_user_units(self, law: RectifiedGaussian) -> RectifiedGaussian:
-        """A law of latent values as the user knows it."""
-        columns, upright = self.columns, law.reflected(self.columns.mirrored)
-        return upright if columns.shapes is None else upright.shaped(columns.shapes, columns.floor, columns.ceiling)
+    def in_user_units(self, distribution: RectifiedGaussian) -> RectifiedGaussian:
+        """A distribution of latent values as the user knows it."""
+        columns, upright = self.columns, distribution.negated(self.columns.negated)
+        return (
+            upright
+            if columns.margins is None
+            else upright.with_margins(columns.margins, columns.floor, columns.ceiling)
+        )
 
     @property
     def distribution(self) -> RectifiedGaussian:
@@ -86,7 +90,7 @@ class Fit:
     @property
     def report(self) -> Any:
         report = self.learned.report
-        return report if self.columns.shapes is None else replace(report, **self.columns.plain.limits)
+        return report if self.columns.margins is None else replace(report, **self.columns.plain.limits)
 
     @property
     def kept(self) -> BoolArray | None:
@@ -95,23 +99,23 @@ class Fit:
         return None if weights is None else weights >= _KEPT
 
     @property
-    def is_in_doubt(self) -> bool:
-        """Whether rows that were left out may have other shapes to thank for it."""
-        learned, shapes = self.learned, self.columns.shapes or ()
-        if not hasattr(learned, "mixture") or not any(isinstance(shape, Power) for shape in shapes):
+    def is_doubtful(self) -> bool:
+        """Whether rows that were left out may have other margins to thank for it."""
+        learned, margins = self.learned, self.columns.margins or ()
+        if not hasattr(learned, "mixture") or not any(isinstance(margin, BoxCox) for margin in margins):
             return False
-        return bool(len(learned.columns) == len(shapes) and np.mean(learned.row_weights < _KEPT) > _IN_DOUBT)
+        return bool(len(learned.columns) == len(margins) and np.mean(learned.row_weights < _KEPT) > _IN_DOUBT)
 
 
 @dataclass(frozen=True)
 class Learning:
-    """A method, with what it ``assumes`` of rows of such columns, and the shapes that are asked for."""
+    """A method, with what it ``assumes`` of rows of such columns, and the margins that are asked for."""
 
     method: Method
-    shape: Any
+    margins: Any
     assumes: Callable[[Columns], Assumptions]
     seed: int
-    watch: Watch
+    progress: Progress
 
     def fit(self, samples: Samples, columns: Columns, evidence: Evidence) -> Fit:
         """What is learned of rows, whose evidence is by these columns; where some are left out, by those of the others.
@@ -120,29 +124,29 @@ class Learning:
         """
         requests: list[Any] = []
         if expects_outliers(self.method):
-            requests = shape_requests(self.shape, samples.n_features, columns.names)
-        if not any(isinstance(each, str) and each in ("power", "free", "auto") for each in requests):
-            return Fit(columns, self.method.learn(evidence, self.assumes(columns), self.seed, self.watch))
+            requests = margin_requests(self.margins, samples.n_features, columns.names)
+        if not any(isinstance(each, str) and each in ("boxcox", "monotone", "auto") for each in requests):
+            return Fit(columns, self.method.learn(evidence, self.assumes(columns), self.seed, self.progress))
         fit = self._settled(samples, columns)
-        if fit.is_in_doubt:
+        if fit.is_doubtful:
             fit = self._likelier(samples, fit)
         warn_again(fit.noted)
         return fit
 
     def _fit(self, samples: Samples, columns: Columns) -> Fit:
-        evidence = evidence_of(samples, columns, self.watch)
+        evidence = evidence_of(samples, columns, self.progress)
         with noting_warnings() as noted:
-            learned = self.method.learn(evidence, self.assumes(columns), self.seed, self.watch)
+            learned = self.method.learn(evidence, self.assumes(columns), self.seed, self.progress)
         return Fit(columns, learned, noted)
 
     def _reshaped(self, samples: Samples, columns: Columns, kept: BoolArray) -> Columns:
-        """The columns with the shapes that the kept rows, or cells, have."""
+        """The columns with the margins that the kept rows, or cells, have."""
         rows = samples if kept.all() else LabelledRows(samples, kept=kept)
-        return learn_shapes(self.shape, rows, columns, self.watch, outliers="out")
+        return learn_margins(self.margins, rows, columns, self.progress, outliers="out")
 
     def _settled(self, samples: Samples, columns: Columns) -> Fit:
-        """The fit whose shapes are those of the rows that it keeps. A column that the fit doubts keeps its shape: of
-        what is bad in it, too, it would be made another one that hides it."""
+        """The fit whose margins are those of the rows that it keeps. A column that the fit diagnostics keeps its
+        shape: of what is bad in it, too, it would be made another one that hides it."""
         before: BoolArray | None = None
         for _ in range(_MOST_SHAPINGS):
             fit = self._fit(samples, columns)
@@ -151,7 +155,7 @@ class Learning:
                 return fit
             before = kept
             found = keeping(self._reshaped(samples, columns, kept), columns, getattr(fit.learned, "doubtful", ()))
-            if same_shapes(columns.shapes, found.shapes):
+            if same_margins(columns.margins, found.margins):
                 return replace(fit, columns=found)
             columns = found
         return self._fit(samples, columns)
@@ -161,15 +165,15 @@ class Learning:
         rows, whole = samples, len(fit.learned.row_weights) <= _MOST_ROWS
         if not whole:
             none = (-np.inf,) * samples.n_features
-            some = engine_for(samples, self.watch).collect(samples, SubsampleQuestion(_MOST_ROWS, 0, none, none))
+            some = engine_for(samples, self.progress).collect(samples, SubsampleQuestion(_MOST_ROWS, 0, none, none))
             rows = ArraySamples(some.values, some.weights, samples.feature_names, limits=samples.limits)
         first = best = fit if whole else self._settled(rows, fit.columns)
         level, starts = self._level(rows, best), self._starts(rows, best)
         for _ in range(_MOST_STARTS):
-            start = next(starts, None) if best.is_in_doubt else None
+            start = next(starts, None) if best.is_doubtful else None
             if start is None:
                 break
-            with suppress(InvalidDataError):  # of rows that cannot be learned from under such shapes
+            with suppress(InvalidDataError):  # of rows that cannot be learned from under such margins
                 if self._level(rows, self._fit(rows, start)) <= level:
                     continue
                 other = self._settled(rows, start)
@@ -188,13 +192,13 @@ class Learning:
         weights = np.concatenate([np.ones(len(b.values)) if b.weights is None else b.weights for b in samples.blocks()])
         weights = weights * (weights.sum() / np.sum(weights**2))  # Kish's effective number of rows is their sum
         densities = learned.mixture.posterior(all_values(rows))[1] + rows.log_slopes()
-        of_shapes = sum(min(shape.n_parameters, _MOST_NUMBERS) for shape in fit.columns.shapes or ())
-        numbers = learned.mixture.n_parameters + of_shapes
+        of_margins = sum(min(margin.n_parameters, _MOST_NUMBERS) for margin in fit.columns.margins or ())
+        numbers = learned.mixture.n_parameters + of_margins
         paid = 0.5 * np.log(weights.sum()) * numbers + _PRICE * float(weights @ (learned.row_weights < _KEPT))
         return float(weights @ densities - paid)
 
     def _starts(self, samples: Samples, fit: Fit) -> Iterator[Columns]:
-        """Shapes of the kept rows and one group more, unless no power makes such columns normal."""
+        """Margins of the kept rows and one group more, unless no power makes such columns normal."""
         mixture, kept = fit.learned.mixture, fit.kept
         assert kept is not None, "a robust fit says it"
         group = np.argmax(mixture.joint(all_values(prepared(samples, fit.columns, screened=True))), axis=1)
@@ -208,16 +212,16 @@ class Learning:
 
 def keeping(found: Columns, before: Columns, at: tuple[int, ...]) -> Columns:
     """The columns as they were found, but for those ``at`` these positions, which stay as they were before."""
-    if not at or found.shapes is None is before.shapes:
+    if not at or found.margins is None is before.margins:
         return found
     normal = (Normal(),) * len(found.floor)
-    mine, old, floor = list(found.shapes or normal), before.shapes or normal, found.floor.copy()
+    mine, old, floor = list(found.margins or normal), before.margins or normal, found.floor.copy()
     for j in at:
         mine[j], floor[j] = old[j], before.floor[j]
-    shapes = None if all(shape.kind == "normal" for shape in mine) else tuple(mine)
-    return replace(found, shapes=shapes, floor=floor)
+    margins = None if all(margin.kind == "normal" for margin in mine) else tuple(mine)
+    return replace(found, margins=margins, floor=floor)
 
 
 def _is_freer(found: Columns, before: Columns) -> bool:
-    pairs = zip(found.shapes or (), before.shapes or (), strict=False)
-    return any(new.kind == "free" != old.kind for new, old in pairs)
+    pairs = zip(found.margins or (), before.margins or (), strict=False)
+    return any(new.kind == "monotone" != old.kind for new, old in pairs)

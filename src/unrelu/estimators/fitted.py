@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu import registry
-from unrelu.contracts import Assumptions, FloatArray, LearningReport, Marks, Samples
+from unrelu.contracts import Assumptions, Censoring, FloatArray, LearningReport, Samples
 from unrelu.estimators.base import FloorEstimator, ScoresByDensity, Table
 from unrelu.estimators.fits import Fit
 from unrelu.fit.jackknife import intervals
 from unrelu.fit.one_pass import Learned
+from unrelu.margins import Margins
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.tiles import marks_of
+from unrelu.passes.tiles import censoring_of
 from unrelu.posterior.density import Density
-from unrelu.shapes import Shapes
 from unrelu.tables.prepared import prepared
 from unrelu.validation import RandomState
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from unrelu.storage import FilePath
 
 OF_THE_MODEL = (
-    "distribution_", "shapes_", "floor_", "ceiling_", "bias_", "covariance_", "correlation_", "scoring_covariance_",
-    "row_norms_",
+    "distribution_", "margins_", "floor_", "ceiling_", "mean_", "covariance_", "correlation_", "scoring_covariance_",
+    "std_",
 )  # fmt: skip
 _OF_THE_FIT = (
-    "report_", "bias_stderr_", "row_norms_stderr_", "correlation_stderr_", "row_weights_", "cell_weights_", "record_",
+    "report_", "mean_stderr_", "std_stderr_", "correlation_stderr_", "row_weights_", "cell_weights_", "record_",
 )  # fmt: skip
 
 
@@ -56,13 +56,13 @@ class FittedModel(ScoresByDensity, FloorEstimator):
     floor: Any
     ceiling: Any
     distribution_: RectifiedGaussian
-    shapes_: Shapes | None
+    margins_: Margins | None
     report_: LearningReport
-    bias_: Any  # arrays, of the device that the rows were on where scikit-learn is told so
+    mean_: Any  # arrays, of the device that the rows were on where scikit-learn is told so
     covariance_: Any
-    row_norms_: Any
-    bias_stderr_: Any
-    row_norms_stderr_: Any
+    std_: Any
+    mean_stderr_: Any
+    std_stderr_: Any
     correlation_stderr_: Any
     row_weights_: FloatArray
     cell_weights_: NDArray[np.float32]
@@ -70,14 +70,14 @@ class FittedModel(ScoresByDensity, FloorEstimator):
 
     @abstractmethod
     def _result(self) -> Learned:
-        """What was learned, of latent values, columns with a ceiling upside down."""
+        """What was learned, of latent values, columns with a ceiling negated."""
 
     @abstractmethod
     def held_learner(self) -> Any:
         """The learner whose fit this is."""
 
-    def _law(self) -> RectifiedGaussian:
-        """The law of latent values, columns with a ceiling upside down."""
+    def _distribution(self) -> RectifiedGaussian:
+        """The distribution of latent values, columns with a ceiling negated."""
         return self._result().distribution
 
     # --- attributes -------------------------------------------------------------------------------
@@ -85,12 +85,12 @@ class FittedModel(ScoresByDensity, FloorEstimator):
     def _publish(self, model: RectifiedGaussian, fit: Fit | None = None) -> None:
         """Set the attributes that speak of a model in the user's units, and of its fit, if there was one."""
         self._forget()
-        self.distribution_, self.shapes_ = model, self._columns.shapes
+        self.distribution_, self.margins_ = model, self._columns.margins
         self.floor_, self.ceiling_ = model.floor, model.ceiling
-        arrays: dict[str, Any] = {"bias_": model.bias, "covariance_": model.covariance, "row_norms_": model.row_norms}
+        arrays: dict[str, Any] = {"mean_": model.mean, "covariance_": model.covariance, "std_": model.std}
         if fit is not None:
             learned, self.report_ = fit.learned, fit.report
-            arrays["bias_stderr_"], arrays["row_norms_stderr_"] = learned.rows.bias_stderr, learned.rows.scale_stderr
+            arrays["mean_stderr_"], arrays["std_stderr_"] = learned.rows.mean_stderr, learned.rows.std_stderr
             arrays["correlation_stderr_"] = learned.pairs.stderr
             if (row_weights := getattr(learned, "row_weights", None)) is not None:
                 self.row_weights_ = row_weights
@@ -106,6 +106,11 @@ class FittedModel(ScoresByDensity, FloorEstimator):
     def correlation_(self) -> Any:
         """Correlations of the latent values."""
         return self._handed_out(self.distribution_.correlation)
+
+    @property
+    def location_(self) -> Any:
+        """The same as ``mean_``, by the name that scikit-learn's covariance estimators have."""
+        return self.mean_
 
     @cached_property
     def scoring_covariance_(self) -> Any:
@@ -127,11 +132,11 @@ class FittedModel(ScoresByDensity, FloorEstimator):
 
     @property
     def n_parameters_(self) -> int:
-        """How many numbers were learned: means, covariances (loadings and noise of a factor model), shapes."""
-        d, k = int(np.count_nonzero(self.distribution_.row_norms)), getattr(self, "n_components", None)
+        """How many numbers were learned: means, covariances (loadings and noise of a factor model), margins."""
+        d, k = int(np.count_nonzero(self.distribution_.std)), getattr(self, "n_components", None)
         k = getattr(getattr(self, "report_", None), "n_components", k)  # where it was found
         covariances = d * (d + 1) // 2 if k is None else min(d * (d + 1) // 2, d * (k + 1) - k * (k - 1) // 2)
-        return d + covariances + sum(shape.n_parameters for shape in self.shapes_ or ())
+        return d + covariances + sum(margin.n_parameters for margin in self.margins_ or ())
 
     # --- what it says of rows ---------------------------------------------------------------------
 
@@ -139,13 +144,13 @@ class FittedModel(ScoresByDensity, FloorEstimator):
         return super()._table(X, sample_weight, floor=self.floor, ceiling=self.ceiling, **how)
 
     def _turned_rows(self, X: Any, by_cell: bool = False) -> tuple[Samples, Assumptions]:
-        """Later rows in the user's units, columns with a ceiling upside down, and what is assumed of such rows."""
+        """Later rows in the user's units, columns with a ceiling negated, and what is assumed of such rows."""
         samples = self._table(X, reset=False, smallest=1, by_cell=by_cell)
         plain = replace(self._assumptions(), floor=self._columns.plain.floor)
-        return prepared(samples, replace(self._columns, shapes=None)), plain
+        return prepared(samples, replace(self._columns, margins=None)), plain
 
     def confidence_intervals(self, level: float = 0.95) -> dict[str, FloatArray]:
-        """Low and high ends for "bias", "row_norms" (d x 2) and "correlation" (d x d x 2).
+        """Low and high ends for "mean", "std" (d x 2) and "correlation" (d x d x 2).
 
         From the standard errors, with Student's quantiles where these are the jackknife's. Norms go through their
         logarithm, correlations through Fisher's z.
@@ -153,15 +158,15 @@ class FittedModel(ScoresByDensity, FloorEstimator):
         >>> import unrelu
         >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
         >>> learner = unrelu.RectifiedGaussianLearner(stderr="jackknife").fit(X)
-        >>> low, high = learner.confidence_intervals()["bias"][0]
-        >>> bool(low < learner.bias_[0] < high)
+        >>> low, high = learner.confidence_intervals()["mean"][0]
+        >>> bool(low < learner.mean_[0] < high)
         True
         """
-        law, learned = self.distribution_, self._result()
+        distribution, learned = self.distribution_, self._result()
         return intervals(
-            (law.bias, learned.rows.bias_stderr),
-            (law.row_norms, learned.rows.scale_stderr),
-            (law.correlation, learned.pairs.stderr),
+            (distribution.mean, learned.rows.mean_stderr),
+            (distribution.std, learned.rows.std_stderr),
+            (distribution.correlation, learned.pairs.stderr),
             level,
             self.report_.stderr_degrees,
         )
@@ -171,12 +176,12 @@ class FittedModel(ScoresByDensity, FloorEstimator):
 
         NaN cells are integrated over. A column that is constant in the model adds 0, or -10,000 where a cell differs.
         """
-        model, floor = self._law(), np.array(self._assumptions().censoring)
-        law = Density.of(model)
-        law.warn_if_singular()
+        model, floor = self._distribution(), np.array(self._assumptions().censored_at)
+        distribution = Density.of(model)
+        distribution.warn_if_singular()
 
-        def density(x: NDArray[Any], beyond: Marks | None = None) -> FloatArray:
-            return law.log_density(*marks_of(x, beyond, floor))
+        def density(x: NDArray[Any], censoring: Censoring | None = None) -> FloatArray:
+            return distribution.log_density(*censoring_of(x, censoring, floor))
 
         return self._log_densities(X, density, [model], by_cell=True)
 
@@ -200,9 +205,9 @@ class FittedModel(ScoresByDensity, FloorEstimator):
 
         check_is_fitted(self)
         wanted = {"number": n_simulations, "seed": self._seed(), "level": level}
-        return check_learner(self.held_learner(), *self._turned_rows(X), wanted, self._watch)
+        return check_learner(self.held_learner(), *self._turned_rows(X), wanted, self._progress)
 
-    def report(
+    def write_html(
         self, path: FilePath, X: Table | None = None, *, title: str = "", n_simulations: int | None = None
     ) -> None:
         """Write one page for a browser about the table X that was learned: columns, fit, correlations, odd rows.
@@ -213,11 +218,11 @@ class FittedModel(ScoresByDensity, FloorEstimator):
         >>> import pathlib, tempfile, unrelu
         >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(500, random_state=1)
         >>> page = pathlib.Path(tempfile.mkdtemp()) / "report.html"
-        >>> unrelu.RectifiedGaussianLearner().fit(X).report(page, X, n_simulations=19)
+        >>> unrelu.RectifiedGaussianLearner().fit(X).write_html(page, X, n_simulations=19)
         >>> page.read_text().startswith("<!doctype html>")
         True
         """
         check_is_fitted(self)
         wanted = {"title": title or type(self).__name__, "n_simulations": n_simulations}
         # Pages stand above the estimators: whoever makes them has said so to the registry, as the papers' methods do.
-        registry.find("page", "report_of")(self, path, X, {**wanted, "seed": self._seed(), "watch": self._watch})
+        registry.find("page", "report_of")(self, path, X, {**wanted, "seed": self._seed(), "progress": self._progress})

@@ -20,7 +20,7 @@ from unrelu.estimators.learner import HoldsLearner
 from unrelu.fit.one_pass import Learned
 from unrelu.methods import Method
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.tiles import marks_of, reachable, screening_of
+from unrelu.passes.tiles import censoring_of, reachable, screening_of
 from unrelu.posterior.cells import Cells, Filling
 from unrelu.posterior.density import naming_gross
 from unrelu.posterior.draws import drawn_parts, models_from_errors, number_of, seed_of
@@ -35,7 +35,7 @@ _PARAMETERS = ("drawn", "fitted")
 class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
     """Fill in cells at or below their floor, and missing ones, by what the rest of the row says.
 
-    It learns x = max(y, floor), y ~ N(bias, covariance), and gives floored cells a value below their floor, and missing
+    It learns x = max(y, floor), y ~ N(mean, covariance), and gives floored cells a value below their floor, and missing
     ones any, but none below a floor of 0, unless ``fill`` or ``below`` say otherwise. Seen cells stay as they are.
 
     Parameters
@@ -52,13 +52,13 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
         the table would show, max(y, floor), so that cells at their floor stay there ("floor"; ceilings likewise).
         "auto": cells at a limit get the value before it; missing ones as well where limits are those of detection, and
         what the table would show where the floor is 0, as of rain, spending or counts.
-    floor, ceiling, shape, n_components, floor_tolerance, random_state
+    floor, ceiling, margin, n_components, floor_tolerance, random_state
         As for :class:`unrelu.RectifiedGaussianLearner`; ``random_state`` also seeds the draws.
 
     Attributes
     ----------
     distribution_ : RectifiedGaussian
-        The learned model, and all that the learner has: ``bias_``, ``covariance_``, ``report_``, ``score(X)``.
+        The learned model, and all that the learner has: ``mean_``, ``covariance_``, ``report_``, ``score(X)``.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
         below: str = "auto",
         floor: Any = 0.0,
         ceiling: Any = None,
-        shape: Any = "auto",
+        margins: Any = "auto",
         n_components: int | str | None = None,
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
@@ -92,7 +92,7 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
         self.below = below
         self.floor = floor
         self.ceiling = ceiling
-        self.shape = shape
+        self.margins = margins
         self.n_components = n_components
         self.floor_tolerance = floor_tolerance
         self.random_state = random_state
@@ -129,8 +129,8 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
         array([[-0.463,  1.   ]])
         """
         options = {"strategy": strategy, "fill": fill, "below": below, "random_state": random_state}
-        imputer, law = cls._made_from(model, floor_tolerance, **options)
-        imputer._model = law
+        imputer, distribution = cls._made_from(model, floor_tolerance, **options)
+        imputer._model = distribution
         return imputer
 
     @classmethod
@@ -140,8 +140,8 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
     def __sklearn_is_fitted__(self) -> bool:
         return self._model is not None or super().__sklearn_is_fitted__()
 
-    def _law(self) -> RectifiedGaussian:
-        return super()._law() if self._model is None else self._model.latent.reflected(self._columns.mirrored)
+    def _distribution(self) -> RectifiedGaussian:
+        return super()._distribution() if self._model is None else self._model.latent.negated(self._columns.negated)
 
     def _result(self) -> Learned:
         if self._model is not None:
@@ -227,12 +227,12 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
                 " it to rows."
             )
         learned = self._result()
-        errors = learned.rows.bias_scale_covariance, learned.pairs.stderr
+        errors = learned.rows.mean_std_covariance, learned.pairs.stderr
         streams = (np.random.default_rng([seed, k, 1]) for k in range(number))
         models = models_from_errors(learned.distribution, *errors, learned.report.effective_rows, streams)
         if models is not None:
             fit = Fit(self._columns, learned)
-            return [fit.in_user_units(law) for law in models]
+            return [fit.in_user_units(distribution) for distribution in models]
         if parameters is None:
             return self.distribution_
         raise InvalidParameterError(
@@ -249,15 +249,15 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
         """The rows of X, block by block, as the model meets them."""
         check_is_fitted(self)
         samples, assumptions = self._turned_rows(X, by_cell=True)
-        sign, floor, model = self._columns.sign, np.array(assumptions.censoring), self.distribution_
+        sign, floor, model = self._columns.sign, np.array(assumptions.censored_at), self.distribution_
         for block in samples.blocks():
-            self._watch(Step("Filling in cells", block.first_row, samples.n_rows, f"{block.first_row:,} rows"))
+            self._progress(Step("Filling in cells", block.first_row, samples.n_rows, f"{block.first_row:,} rows"))
             screening = screening_of(block, assumptions.lowest)
             if screening.large_count.any():  # a row of any size is filled in
                 screening = screening_of(replace(block, values=reachable(block.values)), assumptions.lowest)
             screening.check(assumptions, self._columns.names)
-            values, beyond = marks_of(block.values, block.beyond, floor)
-            turned = (beyond * sign).astype(np.int8)
+            values, censoring = censoring_of(block.values, block.censoring, floor)
+            turned = (censoring * sign).astype(np.int8)
             yield Cells.marked(model, values * sign, turned)
 
     def _filled(self, X: Table, levels: tuple[float, ...], which: int = 0) -> NDArray[Any]:

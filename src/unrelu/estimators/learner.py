@@ -15,7 +15,7 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unrelu.checks.findings import warn_of
-from unrelu.contracts import Assumptions, Doubt, Evidence, FloatArray, Samples
+from unrelu.contracts import Assumptions, Diagnostic, Evidence, FloatArray, Samples
 from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import Table
 from unrelu.estimators.fits import Fit, Learning, evidence_of, noting_warnings, warn_again
@@ -25,6 +25,7 @@ from unrelu.fit.jackknife import jackknifed
 from unrelu.fit.one_pass import Learned
 from unrelu.kernels import tells_of_compiling
 from unrelu.limits import is_by_cell, limits_of
+from unrelu.margins import same_margins, seen_by_all
 from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, method_named
 from unrelu.passes.engine import engine_for
 from unrelu.passes.pair_moments import (
@@ -35,7 +36,6 @@ from unrelu.passes.pair_moments import (
     whole_of,
 )
 from unrelu.passes.rows import as_rows
-from unrelu.shapes import same_shapes, seen_by_all
 from unrelu.tables.groups import split_groups
 from unrelu.tables.prepared import Columns, held, prepared, total_log_slope
 from unrelu.validation import check_choice, listed
@@ -46,15 +46,15 @@ Record = PairMoments | GroupedMoments
 
 
 class RectifiedGaussianLearner(FittedModel):
-    """Learn x = max(y, floor), y ~ N(bias, covariance), from rows of x.
+    """Learn x = max(y, floor), y ~ N(mean, covariance), from rows of x.
 
     Parameters
     ----------
     method : str or object from :mod:`unrelu.methods`, default="auto"
         How to learn: "auto" is "full_likelihood" where that takes some seconds at most, or where limits differ from
         cell to cell, else "one_pass" (``report_.method`` says which, ``report_.chosen_because`` why), and with
-        shape="auto" it is "robust_cells" where rows or cells clearly do not belong, which is told; "robust" where rows
-        may be outliers, "robust_cells" where single cells may be bad; and the papers' own.
+        margins="auto" it is "robust_cells" where rows or cells clearly do not belong, which is told; "robust" where
+        rows may be outliers, "robust_cells" where single cells may be bad; and the papers' own.
     floor : float, one per column, dict or Series by name, None or "min", or one per cell, default=0.0
         Values at the floor are cut off there; values below it are an error. NaN means not observed. None (or -inf) is
         for a column without a floor; "min" is the column's smallest value where it repeats. In a dict "*" is for the
@@ -63,14 +63,15 @@ class RectifiedGaussianLearner(FittedModel):
     ceiling : float, one per column, dict or Series by name, None or "max", or one per cell, default=None
         Upper limits, the mirror image of floors. A column has a floor or a ceiling: one with a ceiling has no floor.
         Only limits of single cells may be of both kinds in one column.
-    nonnegative_bias : bool, default=False
-        Assume every bias at or above its floor, as Wu et al. 2019 and Bulusu et al. 2022 do.
-    shape : str, object of :mod:`unrelu.shapes`, one per column, or dict by name, default="auto"
+    nonnegative_mean : bool, default=False
+        Assume every mean at or above its floor, as Wu et al. 2019 and Bulusu et al. 2022 do.
+    margin : str, object of :mod:`unrelu.margins`, one per column, or dict by name, default="auto"
         What becomes of the normal y before it is cut off: "normal" (x = y), "log" (x = exp(y)), "power" (Box and Cox's,
         its exponent learned), "free" (any increasing function). "auto" is "log" for a column of positive values and
         "normal" for others; where the column clearly rejects that, "power" or "free"; with the papers' methods it is
         "normal".
-        Bias, norms and covariance are then those of the latent y; floor, ceiling and samples stay in your units.
+        Bias, standard deviations and covariance are then those of the latent y; floor, ceiling and samples stay in
+        your units.
     n_components : int, "auto" or None, default=None
         Number k of latent inputs: the covariance W W' then has rank at most k. With "full_likelihood" every column has
         noise of its own as well, W W' + diag(noise), and "auto" finds k by the likelihood of held-out rows.
@@ -85,20 +86,20 @@ class RectifiedGaussianLearner(FittedModel):
 
     Attributes
     ----------
-    bias_, covariance_, correlation_, row_norms_ : arrays
-        The learned latent mean, covariance W W', its correlations, and norms of the rows of W.
+    mean_, covariance_, correlation_, std_ : arrays
+        The learned latent mean, covariance W W', its correlations, and standard deviations of the rows of W.
     scoring_covariance_ : array
         What rows are scored by: the covariance, shrunken as far as it is uncertain (``report_.shrinkage``).
-    bias_stderr_, row_norms_stderr_, correlation_stderr_ : arrays
+    mean_stderr_, std_stderr_, correlation_stderr_ : arrays
         Standard errors (``report_.stderr`` says which); those of the correlations are before the assembly into one
         semidefinite matrix.
     distribution_ : RectifiedGaussian
         The learned model: sample from it, save it; ``distribution_.column_summary()`` speaks in your units.
-    shapes_ : tuple of shapes, or None where all are normal
+    margins_ : tuple of margins, or None where all are normal
     report_ : LearningReport
         How the learning went.
     row_weights_ : array
-        With the robust methods: one number per row, from 1 for a genuine row to 0 for an outlier.
+        With the robust methods: one number per row, from 1 for an inlier row to 0 for an outlier.
     cell_weights_ : array
         With method="robust_cells": the same for every cell, n x d.
 
@@ -132,8 +133,8 @@ class RectifiedGaussianLearner(FittedModel):
         *,
         floor: Any = 0.0,
         ceiling: Any = None,
-        shape: Any = "auto",
-        nonnegative_bias: bool = False,
+        margins: Any = "auto",
+        nonnegative_mean: bool = False,
         n_components: int | str | None = None,
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
@@ -142,8 +143,8 @@ class RectifiedGaussianLearner(FittedModel):
         self.method = method
         self.floor = floor
         self.ceiling = ceiling
-        self.shape = shape
-        self.nonnegative_bias = nonnegative_bias
+        self.margins = margins
+        self.nonnegative_mean = nonnegative_mean
         self.n_components = n_components
         self.floor_tolerance = floor_tolerance
         self.random_state = random_state
@@ -186,9 +187,9 @@ class RectifiedGaussianLearner(FittedModel):
         samples = self._rows_to_learn(X, sample_weight, groups, reset=True, by_cell=heeds_cells)
         self._learn_columns(samples, cells=True, outliers="unknown" if expects_outliers(method) else "none")
         self._given_limits = self._limits_now()
-        evidence, assumptions = evidence_of(samples, self._columns, self._watch), self._assumptions()
+        evidence, assumptions = evidence_of(samples, self._columns, self._progress), self._assumptions()
         # The method that "auto" is for them.
-        by_groups, auto_shape = self._wants_groups(), isinstance(self.shape, str) and self.shape == "auto"
+        by_groups, auto_shape = self._wants_groups(), isinstance(self.margins, str) and self.margins == "auto"
         without_options = isinstance(method, Auto) and auto_shape and not by_groups
         if isinstance(method, Auto):
             by_likelihood = bool(samples.limits_by_cell) or assumptions.auto_components
@@ -208,7 +209,7 @@ class RectifiedGaussianLearner(FittedModel):
         # In the user's units.
         fit = Fit(self._columns, learned)
         self._publish(fit.distribution, fit)
-        warn_of(learned.report.doubts, self._columns.names)
+        warn_of(learned.report.diagnostics, self._columns.names)
         return self
 
     def _learn_rows(
@@ -217,12 +218,12 @@ class RectifiedGaussianLearner(FittedModel):
         """Learn by a method that is known by now, and keep a record that rows can be added to, where there is one."""
         learned: Any
         if self._wants_groups() and isinstance(method, FullLikelihood):
-            learned = method.jackknifed(evidence, assumptions, self._watch)
+            learned = method.jackknifed(evidence, assumptions, self._progress)
         elif self._wants_groups():
             record = evidence.collect(GroupedMomentsQuestion(self._question(assumptions)))
             learned, self._record = self._solved(record, assumptions), record
         else:
-            learning = Learning(method, self._wanted_shape(), self._assumptions, self._seed(), self._watch)
+            learning = Learning(method, self._wanted_margins(), self._assumptions, self._seed(), self._progress)
             fit = learning.fit(samples, self._columns, evidence)
             self._columns, learned = fit.columns, fit.learned
             if (question := method.question(assumptions)) is not None:
@@ -230,7 +231,7 @@ class RectifiedGaussianLearner(FittedModel):
             elif isinstance(method_named(self.method), Auto) and not samples.limits_by_cell:
                 self._to_add_to = evidence.collect(OnePass().question(assumptions))
         said: dict[str, Any] = {"chosen_because": because} if because else {}
-        if self._columns.shapes is not None and hasattr(learned.report, "log_likelihood"):  # of latent values
+        if self._columns.margins is not None and hasattr(learned.report, "log_likelihood"):  # of latent values
             slopes = total_log_slope(samples, self._columns)
             said["log_likelihood"] = learned.report.log_likelihood + slopes
         known: Learned = replace(learned, report=replace(learned.report, **said)) if said else learned
@@ -246,19 +247,20 @@ class RectifiedGaussianLearner(FittedModel):
         assumptions: Assumptions,
         noted: list[Any],
     ) -> Learned:
-        """Do what the doubts about a fit without options ask for; warnings of one that is not kept are not given."""
-        better = better_fit(self, learned.report, X, sample_weight, evidence, assumptions, self._watch)
-        doubts: tuple[Doubt, ...] = ()
+        """Do what the diagnostics about a fit without options ask for; warnings of one that is not kept are not
+        given."""
+        better = better_fit(self, learned.report, X, sample_weight, evidence, assumptions, self._progress)
+        diagnostics: tuple[Diagnostic, ...] = ()
         because = learned.report.chosen_because
         if better is None:
             warn_again(noted)
         else:
-            other, doubts, because = better
+            other, diagnostics, because = better
             learned, self._record, self._to_add_to = other._learned, other._record, None
             self._columns = other._columns
-        hidden = continued(learned.report, self._columns.shapes)
-        doubts = (*hidden, *doubts, *learned.report.doubts)
-        learned = replace(learned, report=replace(learned.report, chosen_because=because, doubts=doubts))
+        hidden = continued(learned.report, self._columns.margins)
+        diagnostics = (*hidden, *diagnostics, *learned.report.diagnostics)
+        learned = replace(learned, report=replace(learned.report, chosen_because=because, diagnostics=diagnostics))
         self._learned = learned
         return learned
 
@@ -270,7 +272,7 @@ class RectifiedGaussianLearner(FittedModel):
         >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
         >>> whole = unrelu.RectifiedGaussianLearner("one_pass").fit(X)
         >>> parts = unrelu.RectifiedGaussianLearner("one_pass").partial_fit(X[:300]).partial_fit(X[300:])
-        >>> bool(np.allclose(parts.bias_, whole.bias_, rtol=1e-10))
+        >>> bool(np.allclose(parts.mean_, whole.mean_, rtol=1e-10))
         True
         """
         before: Any = self._record
@@ -294,7 +296,7 @@ class RectifiedGaussianLearner(FittedModel):
         if self._wants_groups():
             question = GroupedMomentsQuestion(question, rows_before=0 if before is None else before.n_rows)
         rows = prepared(samples, self._columns, learning=True)
-        record = engine_for(rows, self._watch).collect(rows, question)
+        record = engine_for(rows, self._progress).collect(rows, question)
         # Bad cells must not enter the sums: check before merging, so that the rows seen so far stay usable.
         whole_of(record).screening.check(self._assumptions(), samples.feature_names)
         if before is not None and type(before) is not type(record):
@@ -305,18 +307,18 @@ class RectifiedGaussianLearner(FittedModel):
         return self
 
     def _refuse_to_learn_by_parts(self) -> None:
-        """Raise InvalidParameterError for limits and shapes that need all rows at once."""
+        """Raise InvalidParameterError for limits and margins that need all rows at once."""
         if isinstance(self.floor, str) or isinstance(self.ceiling, str):
             raise InvalidParameterError(
                 "floor='min' and ceiling='max' need all rows at once: use fit, or give numbers."
             )
-        shape = self.shape
-        given = shape.values() if isinstance(shape, Mapping) else np.atleast_1d(np.asarray(shape, dtype=object))
+        margins = self.margins
+        given = margins.values() if isinstance(margins, Mapping) else np.atleast_1d(np.asarray(margins, dtype=object))
         for request in given:
-            if isinstance(request, str) and request in ("power", "free"):
+            if isinstance(request, str) and request in ("boxcox", "monotone"):
                 raise InvalidParameterError(
-                    f"shape={request!r} needs all rows at once: use fit, or give the shapes of a fitted learner,"
-                    " shapes_."
+                    f"margins={request!r} needs all rows at once: use fit, or give the margins of a fitted learner,"
+                    " margins_."
                 )
 
     def _rows_to_learn(self, X: Any, sample_weight: ArrayLike | None, groups: Any, **reading: Any) -> Samples:
@@ -339,9 +341,9 @@ class RectifiedGaussianLearner(FittedModel):
         if not np.array_equal(self._given_limits, self._limits_now()):
             raise InvalidParameterError(_FLOOR_CHANGED)
 
-    def _wanted_shape(self) -> Any:
-        normal = getattr(method_named(self.method), "of_papers", False) or self.nonnegative_bias
-        return "normal" if normal and isinstance(self.shape, str) and self.shape == "auto" else self.shape
+    def _wanted_margins(self) -> Any:
+        normal = getattr(method_named(self.method), "of_papers", False) or self.nonnegative_mean
+        return "normal" if normal and isinstance(self.margins, str) and self.margins == "auto" else self.margins
 
     def _wants_groups(self) -> bool:
         """Whether records are kept by groups of rows: for a jackknife, or for a network of one pass."""
@@ -359,11 +361,11 @@ class RectifiedGaussianLearner(FittedModel):
             )
         if not auto and k is not None and not (isinstance(k, Integral) and 1 <= k <= d):
             raise InvalidParameterError(f"n_components must be between 1 and {d} (the columns), or None, got {k!r}.")
-        if not isinstance(self.nonnegative_bias, bool | np.bool_):
-            raise InvalidParameterError(f"nonnegative_bias must be True or False, got {self.nonnegative_bias!r}.")
+        if not isinstance(self.nonnegative_mean, bool | np.bool_):
+            raise InvalidParameterError(f"nonnegative_mean must be True or False, got {self.nonnegative_mean!r}.")
         return replace(
             columns.assumptions,
-            nonnegative_bias=bool(self.nonnegative_bias),
+            nonnegative_mean=bool(self.nonnegative_mean),
             n_components=None if k is None or auto else int(k),
             auto_components=auto,
         )
@@ -392,29 +394,29 @@ class RectifiedGaussianLearner(FittedModel):
             assert self._record is not None
             self._check_unchanged()
             self._learned = self._solved(self._record, self._assumptions())
-            warn_of(self._learned.report.doubts, self._names())
+            warn_of(self._learned.report.diagnostics, self._names())
         return self._learned
 
     def _solved(self, record: Record, assumptions: Assumptions) -> Learned:
         """The model of the rows that a record is of, with the standard errors that are asked for."""
         question, whole = self._question(assumptions), whole_of(record)
         evidence = Evidence(None, answers={question: whole}, feature_names=self._names(), place=self._place)
-        learned = method_named(self.method).learn(evidence, assumptions, self._seed(), self._watch)
+        learned = method_named(self.method).learn(evidence, assumptions, self._seed(), self._progress)
         if self.stderr != "jackknife":
             return learned
         if not isinstance(record, GroupedMoments):
             raise InvalidParameterError(_STDERR_CHANGED)
-        return jackknifed(learned, record, assumptions, self._names(), self._watch)
+        return jackknifed(learned, record, assumptions, self._names(), self._progress)
 
     @property
     def is_solved(self) -> bool:
         """Whether the model of the rows so far has been found, or will be when it is asked for."""
         return self._learned is not None
 
-    def set_doubts(self, doubts: tuple[Doubt, ...]) -> None:
-        """Have the report tell these doubts and no others."""
+    def set_diagnostics(self, diagnostics: tuple[Diagnostic, ...]) -> None:
+        """Have the report tell these diagnostics and no others."""
         learned = self._result()
-        self._learned = replace(learned, report=replace(learned.report, doubts=doubts))
+        self._learned = replace(learned, report=replace(learned.report, diagnostics=diagnostics))
         self.report_ = Fit(self._columns, self._learned).report
 
     def keeping_groups(self) -> Self:
@@ -443,11 +445,13 @@ class RectifiedGaussianLearner(FittedModel):
         """Log density of each row by all that was learned: outlier rows and bad cells of robust methods included."""
         learned: Any = self._result()
         if hasattr(learned, "mixture") and len(learned.columns) == self.n_features_in_:
-            return self._log_densities(X, lambda x: learned.mixture.posterior(x, converged=True)[1], [self._law()])
-        if hasattr(learned, "law"):
-            law = learned.law
-            look = partial(law.look, predicting=False, converged=True)
-            return self._log_densities(X, lambda x: law.log_densities(look(x)), [self._law()])
+            return self._log_densities(
+                X, lambda x: learned.mixture.posterior(x, converged=True)[1], [self._distribution()]
+            )
+        if hasattr(learned, "cell_model"):
+            distribution = learned.cell_model
+            look = partial(distribution.look, predicting=False, converged=True)
+            return self._log_densities(X, lambda x: distribution.log_densities(look(x)), [self._distribution()])
         return self.score_samples(X)
 
     def _solve(self, name: str) -> None:
@@ -463,16 +467,16 @@ class RectifiedGaussianLearner(FittedModel):
         check_is_fitted(self)
         learner: RectifiedGaussianLearner = clone(self)
         learner._by_groups = self._by_groups
-        shapes = seen_by_all([each._columns.shapes for each in (self, *others)])
-        return learner._know(record, replace(self._columns, shapes=shapes), self._given_limits)
+        margins = seen_by_all([each._columns.margins for each in (self, *others)])
+        return learner._know(record, replace(self._columns, margins=margins), self._given_limits)
 
     def of_columns(self, columns: NDArray[np.int64]) -> RectifiedGaussianLearner:
         """A learner of some of the columns, from the same rows; for one with the same limits in all of them."""
         record, own = self.record_, self._columns
         assert isinstance(record, PairMoments), "a jackknife's records have no columns to be left out"
         names = None if own.names is None else tuple(own.names[j] for j in columns)
-        shapes = None if own.shapes is None else tuple(own.shapes[j] for j in columns)
-        part = Columns(own.floor[columns], own.ceiling[columns], names, own.tolerance, shapes)
+        margins = None if own.margins is None else tuple(own.margins[j] for j in columns)
+        part = Columns(own.floor[columns], own.ceiling[columns], names, own.tolerance, margins)
         learner: RectifiedGaussianLearner = clone(self)
         learner._place, learner._answers_on = self._place, self._answers_on
         return learner._know(record.of_columns(columns), part, self._given_limits[:, columns])
@@ -484,13 +488,13 @@ class RectifiedGaussianLearner(FittedModel):
         mine, others = self._assumptions(), other._assumptions()
         compared = [each.name for each in fields(mine) if each.compare]
         different = [name for name in compared if getattr(mine, name) != getattr(others, name)]
-        different += [] if same_shapes(self._columns.shapes, other._columns.shapes) else ["shape"]
+        different += [] if same_margins(self._columns.margins, other._columns.margins) else ["margins"]
         different += [] if self.stderr == other.stderr else ["stderr"]
         if different or method_named(self.method) != method_named(other.method):
             what = listed(dict.fromkeys(different or ["method"]))
             way = (
-                " Shapes that were learned differ with the rows: give all of them the same."
-                if "shape" in different
+                " Margins that were learned differ with the rows: give all of them the same."
+                if "margins" in different
                 else ""
             )
             raise InvalidParameterError(
@@ -517,7 +521,7 @@ class HoldsLearner(FittedModel):
         its = signature(RectifiedGaussianLearner).parameters
         own = {name: value for name, value in self.get_params(deep=False).items() if name in its}
         learner = RectifiedGaussianLearner(**own) if before is None else before.set_params(**own)
-        return learner.watched_by(self._watch)
+        return learner.with_progress(self._progress)
 
     def _going_on(self, X: Any) -> RectifiedGaussianLearner:
         """The learner that more rows are added to; their columns must be those of the rows before."""

@@ -42,7 +42,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         Most rounds of EM, each one pass over the rows.
     floor : float or one per column, default=0.0
         Values at the floor are cut off there; values below it are an error. NaN means not observed.
-    shape : str, object of :mod:`unrelu.shapes`, one per column, or dict by name, default="auto"
+    margin : str, object of :mod:`unrelu.margins`, one per column, or dict by name, default="auto"
         What becomes of the normal y before it is cut off, as for :class:`unrelu.RectifiedGaussianLearner`: one
         for all groups, of the whole column. Means and covariances are then of latent values.
     floor_tolerance : float, default=0.0
@@ -57,7 +57,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
     distributions_ : tuple of RectifiedGaussian
         The groups: sample from them, save them.
     means_, covariances_ : arrays of shape (n_components, d) and (n_components, d, d)
-        Biases and covariances of the latent Gaussians.
+        Means and covariances of the latent Gaussians.
     converged_, n_iter_ : bool, int
         Whether EM settled, and the rounds it took, those of its start included.
     lower_bound_ : float
@@ -69,7 +69,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
 
     Notes
     -----
-    A group that is (almost) never above the floor in some column says no more about that column than this: its bias
+    A group that is (almost) never above the floor in some column says no more about that column than this: its mean
     and norm there rest on a prior worth one row. Correlations are shrunken by the share of them that is sampling error.
     ``sample_weight`` acts as repeated rows do, as far as starts on a sample of the rows allow; weights with a mean
     below 1 are scaled to a mean of 1.
@@ -100,7 +100,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         max_iter: int = 300,
         floor: Any = 0.0,
         ceiling: Any = None,
-        shape: Any = "auto",
+        margins: Any = "auto",
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
     ) -> None:
@@ -109,7 +109,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         self.max_iter = max_iter
         self.floor = floor
         self.ceiling = ceiling
-        self.shape = shape
+        self.margins = margins
         self.floor_tolerance = floor_tolerance
         self.random_state = random_state
 
@@ -125,16 +125,18 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         for name in ("n_components", "n_init", "max_iter"):
             check_count(name, getattr(self, name))
         samples = self._weighted_rows(X, sample_weight)
-        self._learn_columns(samples, tested=False)  # groups are no normal column, and free shapes would make them one
+        self._learn_columns(
+            samples, tested=False
+        )  # groups are no normal column, and monotone margin would make them one
         if samples.n_rows is not None and self.n_components > samples.n_rows:
             raise InvalidParameterError(
                 f"n_components={self.n_components} is more than the {samples.n_rows:,} rows (n_samples): lower it or"
                 " add rows."
             )
         assumptions, counts = self._assumptions(), (self.n_components, self.n_init, self._seed(), self.max_iter)
-        evidence = evidence_of(samples, self._columns, self._watch)
-        fitted, laws = fit_mixture(evidence, assumptions, *counts, self._watch)
-        self.distributions_ = tuple(map(Fit(self._columns, fitted).in_user_units, laws))
+        evidence = evidence_of(samples, self._columns, self._progress)
+        fitted, distributions = fit_mixture(evidence, assumptions, *counts, self._progress)
+        self.distributions_ = tuple(map(Fit(self._columns, fitted).in_user_units, distributions))
         self._fitted = fitted
         self._solve("report_")
         if not self.converged_:
@@ -177,8 +179,8 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         NaN cells are integrated over.
         """
         fitted = self._result()
-        laws = [law.latent.reflected(self._columns.mirrored) for law in self.distributions_]
-        return self._log_densities(X, fitted.log_density, laws)
+        distributions = [distribution.latent.negated(self._columns.negated) for distribution in self.distributions_]
+        return self._log_densities(X, fitted.log_density, distributions)
 
     @property
     def n_parameters_(self) -> int:
@@ -212,7 +214,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         fitted = self._result()
         report = self.report_ = fitted.report
         self.weights_ = fitted.mixture.shares.copy()
-        self.means_ = np.stack([model.bias for model in self.distributions_])
+        self.means_ = np.stack([model.mean for model in self.distributions_])
         self.covariances_ = np.stack([model.covariance for model in self.distributions_])
         self.converged_, self.n_iter_ = report.converged, report.rounds
         self.lower_bound_ = report.log_likelihood / report.weight

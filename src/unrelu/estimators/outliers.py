@@ -19,7 +19,7 @@ from unrelu.errors import InvalidParameterError
 from unrelu.estimators.base import FloorEstimator, Table
 from unrelu.estimators.fits import Learning, evidence_of
 from unrelu.estimators.fitted import every_learned
-from unrelu.fit.robust_cells.law import CellLaw, bad_probability
+from unrelu.fit.robust_cells.cell_model import CellModel, bad_probability
 from unrelu.fit.robust_rows.detection import OutlierScores, Verdict, judge_rows, score_threshold
 from unrelu.methods import Method, expects_outliers, method_named
 from unrelu.model import RectifiedGaussian
@@ -29,9 +29,9 @@ from unrelu.validation import check_choice
 
 
 class FloorOutlierDetector(OutlierMixin, FloorEstimator):
-    """Find rows that do not fit x = max(y, floor), y ~ N(bias, covariance), learned from the same table or another.
+    """Find rows that do not fit x = max(y, floor), y ~ N(mean, covariance), learned from the same table or another.
 
-    The default method learns the model of the genuine rows while up to nearly half of the table are outliers. A row's
+    The default method learns the model of the inlier rows while up to nearly half of the table are outliers. A row's
     score is its log density under that model (and the probability that it is genuine, where outliers form groups of
     their own); its p-value is the share of the model's own rows that score as low.
 
@@ -47,7 +47,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         fits that table: if the columns are normal above their floors. Of other tables more are flagged.
     floor : float or one per column, default=0.0
         Values at the floor are cut off there; values below it are an error. NaN means not observed.
-    shape : str, object of :mod:`unrelu.shapes`, one per column, or dict by name, default="auto"
+    margin : str, object of :mod:`unrelu.margins`, one per column, or dict by name, default="auto"
         What becomes of the normal y before it is cut off, as for :class:`unrelu.RectifiedGaussianLearner`: "auto" where
         columns are skewed, or their tails are flagged.
     floor_tolerance : float, default=0.0
@@ -60,11 +60,11 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     offset_ : float
         Rows with a score below it are outliers: ``decision_function(X) = score_samples(X) - offset_``.
     distribution_ : RectifiedGaussian
-        The learned model of the genuine rows.
+        The learned model of the inlier rows.
     report_ : LearningReport
         How the learning went.
     row_weights_ : array
-        With method="robust": one number per row of the table, from 1 for a genuine row to 0 for an outlier.
+        With method="robust": one number per row of the table, from 1 for an inlier row to 0 for an outlier.
     cell_weights_ : array
         With method="robust_cells": the same for every cell; :meth:`cell_probabilities` tells of any table.
     n_features_in_, feature_names_in_ : int, array
@@ -97,7 +97,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     row_weights_: FloatArray
     cell_weights_: NDArray[np.float32]
     _scores: OutlierScores | None = None
-    _cell_law: CellLaw | None = None  # what was learned of bad cells
+    _cell_distribution: CellModel | None = None  # what was learned of bad cells
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         false_alarm_rate: float = 0.01,
         floor: Any = 0.0,
         ceiling: Any = None,
-        shape: Any = "auto",
+        margins: Any = "auto",
         floor_tolerance: float = 0.0,
         random_state: Any = 0,
     ) -> None:
@@ -116,7 +116,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         self.false_alarm_rate = false_alarm_rate
         self.floor = floor
         self.ceiling = ceiling
-        self.shape = shape
+        self.margins = margins
         self.floor_tolerance = floor_tolerance
         self.random_state = random_state
 
@@ -131,13 +131,13 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
             "row_weights_": Annotated[FloatArray, "floats n"] | None,
             "cell_weights_": Annotated[FloatArray, "floats n d"] | None,
             "_scores": OutlierScores,
-            "_cell_law": CellLaw | None,
+            "_cell_distribution": CellModel | None,
         }
 
     # --- learning ---------------------------------------------------------------------------------
 
     def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
-        """Learn the model of the genuine rows of X, and from which score on a row is one of them.
+        """Learn the model of the inlier rows of X, and from which score on a row is one of them.
 
         X is an array, a data frame, or rows that are read block by block (:func:`unrelu.tables.open_samples`).
         """
@@ -152,33 +152,28 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         outliers = "unknown" if expects_outliers(method) else "none"
         samples = self._table(X, sample_weight, reset=True)
         self._learn_columns(samples, outliers=outliers)
-        learning = Learning(method, self._wanted_shape(), self._assumptions, seed, self._watch)
-        fit = learning.fit(samples, self._columns, evidence_of(samples, self._columns, self._watch))
+        learning = Learning(method, self._wanted_margins(), self._assumptions, seed, self._progress)
+        fit = learning.fit(samples, self._columns, evidence_of(samples, self._columns, self._progress))
         self._columns, learned = fit.columns, fit.learned
-        self._watch(Step("Simulating rows of the model"))
+        self._progress(Step("Simulating rows of the model"))
         scores = OutlierScores.of(learned, float(self.floor_tolerance), seed)
         self.distribution_, self.report_ = fit.distribution, fit.report
         if (row_weights := getattr(learned, "row_weights", None)) is not None:
             self.row_weights_ = row_weights
         if (cell_weights := getattr(learned, "cell_weights", None)) is not None:
             self.cell_weights_ = cell_weights
-        self._cell_law = getattr(learned, "law", None)
+        self._cell_distribution = getattr(learned, "cell_model", None)
         if isinstance(share, str):
             self.offset_ = score_threshold(scores, float(self.false_alarm_rate))
         else:
             self.offset_ = self._training_quantile(scores, prepared(samples, self._columns), float(share))
         self._scores = scores
-        warn_of(learned.report.doubts, self._names())
+        warn_of(learned.report.diagnostics, self._names())
         return self
 
     @classmethod
     def from_model(
-        cls,
-        model: Any,
-        *,
-        false_alarm_rate: float = 0.01,
-        floor_tolerance: float = 0.0,
-        random_state: Any = 0,
+        cls, model: Any, *, false_alarm_rate: float = 0.01, floor_tolerance: float = 0.0, random_state: Any = 0
     ) -> Self:
         """A fitted detector without rows: ``model`` is a RectifiedGaussian, or anything with a ``distribution_``.
 
@@ -189,21 +184,21 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         """
         check_false_alarm_rate("false_alarm_rate", false_alarm_rate)
         options = {"false_alarm_rate": false_alarm_rate, "random_state": random_state}
-        detector, law = cls._made_from(model, floor_tolerance, **options)
-        return detector._judging_by(law)
+        detector, distribution = cls._made_from(model, floor_tolerance, **options)
+        return detector._judging_by(distribution)
 
-    def _judging_by(self, law: RectifiedGaussian) -> Self:
-        self.distribution_ = law
-        self._scores = OutlierScores.of_model(self._law(), self._columns.tolerance, self._seed())
+    def _judging_by(self, distribution: RectifiedGaussian) -> Self:
+        self.distribution_ = distribution
+        self._scores = OutlierScores.of_model(self._distribution(), self._columns.tolerance, self._seed())
         self.offset_ = score_threshold(self._scores, float(self.false_alarm_rate))
         return self
 
-    def _law(self) -> RectifiedGaussian:
-        """The law of latent values, columns with a ceiling upside down."""
-        return self.distribution_.latent.reflected(self._columns.mirrored)
+    def _distribution(self) -> RectifiedGaussian:
+        """The distribution of latent values, columns with a ceiling negated."""
+        return self.distribution_.latent.negated(self._columns.negated)
 
     def _training_quantile(self, scores: OutlierScores, samples: Samples, share: float) -> float:
-        found = scored_rows(samples, scores.score, self._assumptions(), self._watch)
+        found = scored_rows(samples, scores.score, self._assumptions(), self._progress)
         given = [block.weights for block in samples.blocks()]
         if any(part is None for part in given):
             return float(np.quantile(found, share))
@@ -214,7 +209,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     # --- judging rows -----------------------------------------------------------------------------
 
     def predict(self, X: Table) -> NDArray[np.int64]:
-        """-1 for outliers, +1 for genuine rows."""
+        """-1 for outliers, +1 for inlier rows."""
         return np.where(self.decision_function(X) < 0.0, -1, 1)
 
     def decision_function(self, X: Table) -> FloatArray:
@@ -222,11 +217,11 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         return np.asarray(self.score_samples(X) - self.offset_)
 
     def score_samples(self, X: Table) -> FloatArray:
-        """One number per row, lower for stranger rows: the log density in units of what each cell usually has."""
+        """One number per row, lower for more outlying rows: the log density in units of what each cell usually has."""
         return self._of_rows(X, self._fitted().score)
 
     def p_values(self, X: Table) -> FloatArray:
-        """The share of the model's own rows that are at least as strange as each row of X.
+        """The share of the model's own rows that are at least as outlying as each row of X.
 
         >>> import unrelu
         >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(2000, random_state=1)
@@ -244,16 +239,16 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         """
         return self._of_rows(X, self._fitted().scores.cell_residuals) * self._columns.sign
 
-    def strangeness(self, X: Table) -> FloatArray:
-        """The same as far as cells are strange: 0 where a floored cell was to be expected, infinite off a constant.
+    def outlier_score(self, X: Table) -> FloatArray:
+        """The same as far as cells are outlying: 0 where a floored cell was to be expected, infinite off a constant.
 
         >>> import unrelu
         >>> model = unrelu.RectifiedGaussian([-1.0, 1.0], [[1.0, 0.8], [0.8, 1.0]])
-        >>> unrelu.FloorOutlierDetector.from_model(model).strangeness([[0.0, 1.0], [0.0, 5.0]]).round(1)
+        >>> unrelu.FloorOutlierDetector.from_model(model).outlier_score([[0.0, 1.0], [0.0, 5.0]]).round(1)
         array([[ 0. ,  0.3],
                [-3.7,  4.8]])
         """
-        return self._of_rows(X, self._fitted().scores.strangeness) * self._columns.sign
+        return self._of_rows(X, self._fitted().scores.outlier_score) * self._columns.sign
 
     def cell_probabilities(self, X: Table) -> FloatArray:
         """Per cell, the probability of being bad; NaN where missing.
@@ -269,15 +264,15 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         array([[0., 1., 0., 0.],
                [0., 1., 0., 0.]])
         """
-        scores, law = self._fitted().scores, self._cell_law
-        if law is None:
-            law = CellLaw.of_model(self._law(), self._columns.tolerance)
-        return self._of_rows(X, lambda values: bad_probability(law, scores, values))
+        scores, distribution = self._fitted().scores, self._cell_distribution
+        if distribution is None:
+            distribution = CellModel.of_model(self._distribution(), self._columns.tolerance)
+        return self._of_rows(X, lambda values: bad_probability(distribution, scores, values))
 
     def judge(self, X: Table, top: int = 10, cells_of: str = "top") -> Verdict:
         """Everything about a table at once: scores, p-values, which rows are flagged, and why.
 
-        ``top``: how many of the strangest rows to look into, cell by cell. ``cells_of="flagged"`` looks into all
+        ``top``: how many of the most outlying rows to look into, cell by cell. ``cells_of="flagged"`` looks into all
         flagged rows, too, which costs as many scores as there are columns for each.
 
         >>> import unrelu
@@ -292,7 +287,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         if isinstance(top, bool) or not (isinstance(top, Integral) and top >= 0):
             raise InvalidParameterError(f"top must be a whole number of at least 0, got {top!r}.")
         samples, assumptions = self._rows(X), self._assumptions()
-        return judge_rows(samples, scores, assumptions, self.offset_, int(top), cells_of == "flagged", self._watch)
+        return judge_rows(samples, scores, assumptions, self.offset_, int(top), cells_of == "flagged", self._progress)
 
     def _fitted(self) -> OutlierScores:
         check_is_fitted(self)

@@ -58,7 +58,7 @@ def merge(parts: Sequence[RectifiedGaussianLearner | HoldsLearner | Record]) -> 
     return like.with_learner(whole) if isinstance(like, HoldsLearner) else whole
 
 
-def activations(
+def learn_layer(
     model: Any,
     layer: Any,
     loader: Iterable[Any],
@@ -80,8 +80,8 @@ def activations(
     loader : iterable of batches
         Tensors, (inputs, targets) or dicts of keyword arguments, such as a torch DataLoader.
     learner : RectifiedGaussianLearner, optional
-        One to go on with; its own parameters say what is assumed, and its ``watched_by`` hears of the rows. By default
-        one pass over normal units, with the floor that the first batch shows.
+        One to go on with; its own parameters say what is assumed, and its ``with_progress`` hears of the rows. By
+        default one pass over normal units, with the floor that the first batch shows.
     positions : "rows" or "mean", default="rows"
         Of convolutions: every position is a row, or its mean over them.
     channel_axis : int, optional
@@ -102,7 +102,7 @@ def activations(
     >>> import unrelu
     >>> network = torch.nn.Sequential(torch.nn.Linear(8, 16), torch.nn.ReLU())  # doctest: +SKIP
     >>> batches = [torch.randn(1000, 8) for _ in range(10)]  # doctest: +SKIP
-    >>> unrelu.activations(network, "1", batches).covariance_.shape  # doctest: +SKIP
+    >>> unrelu.learn_layer(network, "1", batches).covariance_.shape  # doctest: +SKIP
     (16, 16)
     """
 
@@ -112,7 +112,7 @@ def activations(
             raise InvalidParameterError(f"learner must be a RectifiedGaussianLearner, got {type(learner).__name__}.")
         return learner.partial_fit(rows)
     floor = 0.0 if rows.rectified else None
-    learned = RectifiedGaussianLearner("one_pass", floor=floor, shape="normal").partial_fit(rows)
+    learned = RectifiedGaussianLearner("one_pass", floor=floor, margins="normal").partial_fit(rows)
     record = whole_of(learned.record_)
     on: Any = record.count.diagonal() > 0.0
     if on.all():
@@ -121,7 +121,6 @@ def activations(
     if len(off) == len(on):
         raise InvalidDataError(f"No unit of layer {rows.layer_name!r} is ever on: there is nothing to learn.")
     warn(
-        f"Never on in {record.n_rows:,} rows, and left out: {listed(off)}. More inputs may turn them on.",
-        "dead-units",
+        f"Never on in {record.n_rows:,} rows, and left out: {listed(off)}. More inputs may turn them on.", "dead-units"
     )
     return learned.of_columns(np.flatnonzero(on))

@@ -2,7 +2,7 @@
 
 :func:`prepare` turns arrays, frames, sparse matrices, Dask's tables, arrays of devices and rows of files into one kind
 of rows, with the weights, limits of cells and groups that were given beside them. :func:`learn_columns` says what the
-columns are like but for their shapes, which :func:`learn_shapes` learns from one look at the rows.
+columns are like but for their shapes, which :func:`learn_margins` learns from one look at the rows.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.utils.validation import _check_sample_weight, check_array, validate_data
 
-from unrelu.contracts import CellLimits, Engine, FloatArray, RowLabels, Samples, Step, Watch
+from unrelu.contracts import CellLimits, Engine, FloatArray, Progress, RowLabels, Samples, Step
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import is_by_cell, limits_of
-from unrelu.passes.columns import Margins, extremes, first_values, margins_of
+from unrelu.margins import Log, Margin, Normal, margin_requests
+from unrelu.passes.columns import ColumnValues, extremes, first_values, margins_of
 from unrelu.passes.device import Place, brought_home, place_of
 from unrelu.passes.engine import LocalEngine, engine_for
 from unrelu.passes.rows import ArraySamples, all_values, as_floats, as_rows
 from unrelu.passes.tiles import screening_of
-from unrelu.shapes import Log, Normal, Shape, shape_requests
 from unrelu.tables.frames import table_fault
 from unrelu.tables.groups import LabelledRows
 from unrelu.tables.limited import LimitedSamples, cell_limits, limits_of_data
@@ -54,13 +54,13 @@ def prepare(
     long: bool = False,
     smallest: int = 1,
     sparse: bool = False,
-    whole: Watch | None = None,
+    whole: Progress | None = None,
 ) -> Samples:
     """The rows of any table of numbers; its columns are those of the estimator, or are learned where there are none.
 
     The ``estimator`` is who messages speak of, and gets ``n_features_in_`` and ``feature_names_in_`` where ``columns``
     is None. ``floor`` and ``ceiling`` count where they are limits of cells; ``by_cell``: whoever reads the rows heeds
-    ``Block.beyond``, so that single cells may have limits. ``labels`` and ``long``: as
+    ``Block.censoring``, so that single cells may have limits. ``labels`` and ``long``: as
     :class:`unrelu.tables.groups.LabelledRows` has them. ``sparse`` matrices are kept so. ``whole``: all rows are needed
     in memory, and this hears how far they are read.
     """
@@ -174,7 +174,7 @@ def _match_columns(rows: Samples, estimator: Any, columns: Columns | None) -> No
         )
 
 
-def _all_of(rows: Samples, who: str, smallest: int, watch: Watch) -> Samples:
+def _all_of(rows: Samples, who: str, smallest: int, progress: Progress) -> Samples:
     """Rows that are read in blocks, in memory; those that others read are refused."""
     if rows.source.engine is not None and not rows.in_memory:
         raise InvalidParameterError(
@@ -185,7 +185,7 @@ def _all_of(rows: Samples, who: str, smallest: int, watch: Watch) -> Samples:
     for block in rows.blocks():
         blocks.append(block.values)
         done = block.first_row + len(block.values)
-        watch(Step("Reading rows", done, rows.n_rows, f"{done:,} rows"))
+        progress(Step("Reading rows", done, rows.n_rows, f"{done:,} rows"))
     if done < max(smallest, 1):
         raise InvalidDataError(f"The table has {counted(done, 'row')}: at least {smallest} are needed.")
     found = ArraySamples(np.concatenate(blocks), None, rows.feature_names, max(done, 1), rows.limits)
@@ -195,7 +195,7 @@ def _all_of(rows: Samples, who: str, smallest: int, watch: Watch) -> Samples:
 
 def screened_floats(rows: Samples, columns: Columns) -> NDArray[Any]:
     """All rows in memory as latent values, after a look at their cells: none is infinite, or below its floor."""
-    plain, turned = columns.plain, prepared(rows, replace(columns, shapes=None))
+    plain, turned = columns.plain, prepared(rows, replace(columns, margins=None))
     LocalEngine().collect(turned, partial(screening_of, lowest=plain.lowest)).check(plain, rows.feature_names)
     return all_values(prepared(rows, columns, screened=True))
 
@@ -249,8 +249,8 @@ def _with_cell_limits(samples: Samples, floor: Any, ceiling: Any, tell: bool) ->
 
     Those that are the rows' own but for rounding are the rows'; ``tell``: with a warning where digits were left out.
     """
-    shape, names = (samples.n_rows, samples.n_features), samples.feature_names
-    low, high = (as_stored(each, samples.stored_as) for each in cell_limits(floor, ceiling, shape, names))
+    margins, names = (samples.n_rows, samples.n_features), samples.feature_names
+    low, high = (as_stored(each, samples.stored_as) for each in cell_limits(floor, ceiling, margins, names))
     if samples.place is None:
         values = first_values(samples.blocks(), samples.n_features)[: len(low)]
         low, high = limits_of_data(values, low, high, names, tell=tell)
@@ -280,7 +280,7 @@ def learn_columns(
     floor: Any,
     ceiling: Any,
     tolerance: Any,
-    watch: Watch,
+    progress: Progress,
     *,
     who: str | None = None,
     cells: bool = False,
@@ -308,7 +308,7 @@ def learn_columns(
     lowest = {column: limit for column, limit in stated.floor if not limits.floor_given[column]}
     highest = {column: limit for column, limit in stated.ceiling if limits.ceiling[column] == np.inf}
     if limits.floor_from_data.any() or limits.ceiling_from_data.any():
-        seen = engine_for(samples, watch, "Looking for floors").collect(samples, extremes)
+        seen = engine_for(samples, progress, "Looking for floors").collect(samples, extremes)
         low, high = np.where(seen.counts > 1.0, seen.ends, [[-np.inf], [np.inf]])
         lowest |= {j: float(low[j]) for j in np.flatnonzero(limits.floor_from_data).tolist()}
         highest |= {j: float(high[j]) for j in np.flatnonzero(limits.ceiling_from_data).tolist()}
@@ -337,14 +337,14 @@ def checked_tolerance(tolerance: Any) -> float:
     return float(tolerance)
 
 
-# --- shapes ----------------------------------------------------------------------------------------
+# --- margins ----------------------------------------------------------------------------------------
 
 
-def learn_shapes(
-    shape: Any,
+def learn_margins(
+    margins: Any,
     samples: Samples,
     columns: Columns,
-    watch: Watch,
+    progress: Progress,
     *,
     by_parts: bool = False,
     tested: bool = True,
@@ -354,11 +354,12 @@ def learn_shapes(
     """The columns with their shapes as asked for; a floor of 0 that no value of a column reaches is then none.
 
     ``by_parts``: the rows are the first of those to be learned from; they tell which columns are positive, no more.
-    ``tested``: columns may reject the law that "auto" takes first. ``outliers``: "none" are expected, some rows may be
-    but it is "unknown" which, or these are left "out". ``standard``: free columns all have a spread of 1.
+    ``tested``: columns may reject the distribution that "auto" takes first. ``outliers``: "none" are expected, some
+    rows may be
+    but it is "unknown" which, or these are left "out". ``standard``: monotone columns all have a spread of 1.
     """
-    columns, names = replace(columns, shapes=None), samples.feature_names
-    requests = shape_requests(shape, samples.n_features, names)
+    columns, names = replace(columns, margins=None), samples.feature_names
+    requests = margin_requests(margins, samples.n_features, names)
     if all(request == "normal" for request in requests):
         return columns
     left_open = all(isinstance(request, str) and request in ("normal", "auto") for request in requests)
@@ -370,12 +371,18 @@ def learn_shapes(
         if left_open:
             return columns  # noise after the floor is of normal columns
         raise InvalidParameterError(
-            "floor_tolerance goes with shape='normal' alone: set values within it of the floor to the floor."
+            "floor_tolerance goes with margins='normal' alone: set values within it of the floor to the floor."
         )
     # Fits of normal columns need not wait for it.
-    from unrelu.fit.margins import EXTREME_WITH_OUTLIERS, chosen_kinds, fit_shapes, refuse_tiny_values, unreached_floors
+    from unrelu.fit.margins import (
+        EXTREME_WITH_OUTLIERS,
+        chosen_kinds,
+        fit_margins,
+        refuse_tiny_values,
+        unreached_floors,
+    )
 
-    engine = engine_for(samples, watch, "Looking at the columns' shapes")
+    engine = engine_for(samples, progress, "Looking at the columns' margins")
     rows = PreparedRows(samples, columns, "upright", learning=True)
     margins = _looked_at(samples, rows, columns, engine)
     refuse_tiny_values(margins, names)
@@ -388,7 +395,7 @@ def learn_shapes(
     reached = replace(columns, floor=np.where(without, -np.inf, columns.floor))
     unknown = outliers == "unknown"
     if unknown:  # what bends is learned again without them
-        requests = ["auto" if isinstance(each, str) and each in ("power", "free") else each for each in requests]
+        requests = ["auto" if isinstance(each, str) and each in ("boxcox", "monotone") else each for each in requests]
     tested = tested and not by_parts and not unknown
     kinds = chosen_kinds(requests, margins, reached, tested, bent=outliers != "none")
     without &= np.array([kind != "normal" for kind in kinds])  # what is constant so far may reach its floor yet
@@ -396,15 +403,15 @@ def learn_shapes(
     if all(kind == "normal" for kind in kinds):
         return columns
     if by_parts:
-        fixed: dict[str, Shape] = {"normal": Normal(), "log": Log()}
-        return replace(columns, shapes=tuple(fixed[kind] if isinstance(kind, str) else kind for kind in kinds))
-    if not margins.whole and any(kind in ("free", "power") for kind in kinds):
+        fixed: dict[str, Margin] = {"normal": Normal(), "log": Log()}
+        return replace(columns, margins=tuple(fixed[kind] if isinstance(kind, str) else kind for kind in kinds))
+    if not margins.whole and any(kind in ("monotone", "boxcox") for kind in kinds):
         margins = engine.collect(rows, margins_of)
     extreme = EXTREME_WITH_OUTLIERS if unknown else 0.0
-    return replace(columns, shapes=fit_shapes(kinds, margins, reached, names, extreme, standard))
+    return replace(columns, margins=fit_margins(kinds, margins, reached, names, extreme, standard))
 
 
-def _looked_at(samples: Samples, rows: PreparedRows, columns: Columns, engine: Engine) -> Margins:
+def _looked_at(samples: Samples, rows: PreparedRows, columns: Columns, engine: Engine) -> ColumnValues:
     """The margins of a part of the rows. The first block that has bad cells ends the pass: those of all are told."""
     try:
         return engine.collect(rows, partial(margins_of, in_part=True))

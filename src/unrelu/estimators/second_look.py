@@ -5,11 +5,12 @@ is doubtful, or a value lies far beyond what the middle of its column allows. Th
 table as well, and is taken if all rows are likelier by _GAIN_IN_ALL, and by _GAIN_EACH for every row and every further
 cell that it leaves out: each is a parameter of the model in which an outlier has a mean of its own. Log densities
 gained for each on tables of four columns (benchmarks/defaults): outlier rows 3 to 13, bad cells 4 to 17; heavy tails
-and curves mostly below 3, or they leave other doubts. Cells that are at their limit for another reason are no parameter
-each: one share is enough for them.
+and curves mostly below 3, or they leave other diagnostics. Cells that are at their limit for another reason are no
+parameter each: one share is enough for them.
 
 Columns that are told to be skewed, or to have long tails, become free, and all of them where rows come from groups.
-What is below the floor of a free column goes on as a law has it that the column has rejected, which is told.
+What is below the floor of a monotone column goes on as a distribution has it that the column has rejected, which
+is told.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ from scipy.special import ndtri
 from sklearn.base import clone
 
 from unrelu.checks.misfit import Look, look_at
-from unrelu.contracts import Assumptions, Doubt, Evidence, FloatArray, LearningReport, Watch
+from unrelu.contracts import Assumptions, Diagnostic, Evidence, FloatArray, LearningReport, Progress
 from unrelu.errors import UnreluError
 from unrelu.estimators.fits import noting_warnings, warn_again
+from unrelu.margins import Margins
 from unrelu.methods import Auto
-from unrelu.passes.tiles import marks_of
-from unrelu.shapes import Shapes
+from unrelu.passes.tiles import censoring_of
 from unrelu.validation import counted
 
 _GAIN_IN_ALL, _GAIN_EACH = 6.0, 2.5
@@ -44,8 +45,8 @@ _BAD = 0.5  # weight below which a row or cell is left out
 _AND_WERE = ", and were left out (values: the share of a column's cells)."
 
 
-Better: TypeAlias = tuple[Any, tuple[Doubt, ...], str]
-"""A learner of the same rows that is better, what is doubtful about it besides its own doubts, and why it is."""
+Better: TypeAlias = tuple[Any, tuple[Diagnostic, ...], str]
+"""A learner of the same rows that is better, what is doubtful about it besides its own diagnostics, and why it is."""
 
 
 def better_fit(
@@ -55,15 +56,15 @@ def better_fit(
     sample_weight: Any,
     evidence: Evidence,
     assumptions: Assumptions,
-    watch: Watch,
+    progress: Progress,
 ) -> Better | None:
-    """What the doubts about a fitted learner ask for, done; None where they ask for nothing, or it is no better."""
+    """What the diagnostics of a fit ask for, done; None where they ask for nothing, or it is no better."""
     if not Auto().looks_twice(evidence.samples, assumptions):
         return None
 
     def fitted(**options: Any) -> Any:
         """The same learner with other options; None where it takes no such table, or too little of it."""
-        other: Any = clone(learner).set_params(**options).watched_by(watch)
+        other: Any = clone(learner).set_params(**options).with_progress(progress)
         try:
             return other.fit(X, sample_weight=sample_weight)
         except UnreluError:
@@ -73,45 +74,48 @@ def better_fit(
         """The log density of all rows that is gained over the same columns with everything counted.
 
         Columns that only outliers make free follow them wherever they are. A fit that has them must be less likely all
-        the same, but for the price of a free column.
+        the same, but for the price of a monotone column.
         """
         densities, plain = robust.densities_with_outliers(X), learner
-        free = [sum(shape.kind == "free" for shape in each or ()) for each in (assumptions.shapes, robust.shapes_)]
+        both = (assumptions.margins, robust.margins_)
+        free = [sum(margin.kind == "monotone" for margin in each or ()) for each in both]
         if free[0] > free[1]:
             if _total(densities - plain.score_samples(X), sample_weight) < -_FREE * (free[0] - free[1]):
                 return -np.inf
-            alike = fitted(method=report.method, shape=list(robust.shapes_ or ()) or "normal")
+            alike = fitted(method=report.method, margins=list(robust.margins_ or ()) or "normal")
             plain = learner if alike is None else alike
         return _total(densities - plain.score_samples(X), sample_weight)
 
     def without_bad_cells() -> Better | None:
-        kinds, look = {doubt.kind for doubt in report.doubts}, look_at(evidence, assumptions)
+        kinds, look = {each.kind for each in report.diagnostics}, look_at(evidence, assumptions)
         if _TIES in kinds or not (kinds & _ODD or (look is not None and has_far_values(look))):
             return None
         with noting_warnings() as noted:
             other = fitted(method="robust_cells")
-            if other is None or {doubt.kind for doubt in other.report_.doubts} & _REMAINING:
+            if other is None or {each.kind for each in other.report_.diagnostics} & _REMAINING:
                 return None
-            doubt, price = _left_out(other, evidence, assumptions)
-            if doubt is None or not gain(other) > price:
+            diagnostic, price = _left_out(other, evidence, assumptions)
+            if diagnostic is None or not gain(other) > price:
                 return None
         warn_again(noted)
-        return other, (doubt,), doubt.words.removesuffix(_AND_WERE)
+        return other, (diagnostic,), diagnostic.words.removesuffix(_AND_WERE)
 
     def with_free_columns() -> Better | None:
-        shapes: list[Any] = list(assumptions.shapes or ["normal"] * len(assumptions.floor))
-        groups = [doubt for doubt in report.doubts if doubt.kind == "groups"]
-        bent = {j for doubt in report.doubts if doubt.kind in _FREED for j in doubt.columns}
-        bent = {j for j in (range(len(shapes)) if groups else bent) if getattr(shapes[j], "kind", "normal") != "free"}
+        margins: list[Any] = list(assumptions.margins or ["normal"] * len(assumptions.floor))
+        groups = [each for each in report.diagnostics if each.kind == "groups"]
+        bent = {j for each in report.diagnostics if each.kind in _FREED for j in each.columns}
+        asked = range(len(margins)) if groups else bent
+        bent = {j for j in asked if getattr(margins[j], "kind", "normal") != "monotone"}
         if not bent:
             return None
-        shapes = ["free" if j in bent else shape for j, shape in enumerate(shapes)]
+        margins = ["monotone" if j in bent else margin for j, margin in enumerate(margins)]
         with noting_warnings() as noted:
-            other = fitted(method=report.method, shape=shapes)
+            other = fitted(method=report.method, margins=margins)
         if other is None:
             return None
         warn_again(noted)
-        kept = tuple(doubt for doubt in groups if doubt.kind not in {each.kind for each in other.report_.doubts})
+        still = {each.kind for each in other.report_.diagnostics}
+        kept = tuple(each for each in groups if each.kind not in still)
         return other, kept, report.chosen_because
 
     return without_bad_cells() or with_free_columns()
@@ -125,10 +129,10 @@ def _total(of_rows: FloatArray, sample_weight: Any) -> float:
     return float(weights @ of_rows) * len(of_rows) / float(weights.sum())
 
 
-def _left_out(robust: Any, evidence: Evidence, assumptions: Assumptions) -> tuple[Doubt | None, float]:
+def _left_out(robust: Any, evidence: Evidence, assumptions: Assumptions) -> tuple[Diagnostic | None, float]:
     """What counts less than half, in words, None for nothing; and the log density that leaving it out must gain."""
-    floor = np.array(assumptions.censoring)
-    marks = [marks_of(b.some_rows(np.arange(b.n_rows)), b.beyond, floor)[1] for b in evidence.samples.blocks()]
+    floor = np.array(assumptions.censored_at)
+    marks = [censoring_of(b.some_rows(np.arange(b.n_rows)), b.censoring, floor)[1] for b in evidence.samples.blocks()]
     cut_off, bad = np.concatenate(marks) != 0, robust.cell_weights_ < _BAD
     rows = (robust.row_weights_ < _BAD) | (bad.mean(axis=1) > 0.5)
     cells, share = bad & ~rows[:, None], (bad | rows[:, None]).mean(axis=0)
@@ -138,7 +142,7 @@ def _left_out(robust: Any, evidence: Evidence, assumptions: Assumptions) -> tupl
     numbers = ((n_rows, "row", ""), (n_cells, "single cell", ""), (n_at_limit, "cell", " at a limit"))
     what = ", ".join(f"{counted(number, noun)}{where}" for number, noun, where in numbers if number)
     columns = tuple(np.flatnonzero(share > 0.0).tolist())
-    doubt = Doubt(
+    diagnostic = Diagnostic(
         "left-out",
         columns,
         f"{what} do not belong to what the others are like{_AND_WERE}",
@@ -146,37 +150,40 @@ def _left_out(robust: Any, evidence: Evidence, assumptions: Assumptions) -> tupl
         " 'full_likelihood' or 'one_pass'.",
         tuple(share[list(columns)].tolist()),
     )
-    return doubt, _GAIN_IN_ALL + _GAIN_EACH * (n_rows + n_cells)
+    return diagnostic, _GAIN_IN_ALL + _GAIN_EACH * (n_rows + n_cells)
 
 
-def continued(report: LearningReport, shapes: Shapes | None) -> tuple[Doubt, ...]:
-    """Of which columns much is hidden, and goes on as a law has it that the rest of the column rejects."""
+def continued(report: LearningReport, margins: Margins | None) -> tuple[Diagnostic, ...]:
+    """Of which columns much is hidden, and goes on as a distribution has it that the rest of the column rejects."""
     hidden = np.array(report.share_floored_by_column)
-    explained = {j for doubt in report.doubts if doubt.kind in _LIMITS for j in doubt.columns}
+    explained = {j for diagnostic in report.diagnostics if diagnostic.kind in _LIMITS for j in diagnostic.columns}
     goes_on = [
-        j for j, each in enumerate(shapes or ()) if getattr(each, "below", 0.0) + getattr(each, "above", 0.0) > 0.0
+        j for j, each in enumerate(margins or ()) if getattr(each, "below", 0.0) + getattr(each, "above", 0.0) > 0.0
     ]
     columns = tuple(j for j in goes_on if hidden[j] > _MUCH and j not in explained)
     if not columns:
         return ()
-    doubt = Doubt(
+    diagnostic = Diagnostic(
         "skewed",
         columns,
-        "what is seen rejects a normal law (of positive columns a lognormal one) and has a curve of its own; what"
-        " is hidden goes on as that law has it, and means, correlations and filled cells rest on it (values: the"
+        "what is seen rejects a normal distribution (of positive columns a lognormal one) and has a curve of its"
+        " own; what"
+        " is hidden goes on as that distribution has it, and means, correlations and filled cells rest on it"
+        " (values: the"
         " share that is hidden).",
         "Nothing in the table tells more of it. Take these numbers for rough, or lower the limits.",
         tuple(hidden[list(columns)].tolist()),
     )
-    return (doubt,)
+    return (diagnostic,)
 
 
 def has_far_values(look: Look) -> bool:
-    """Whether a value lies farther out than a normal law allows that has the middle of its column.
+    """Whether a value lies farther out than a normal distribution allows that has the middle of its column.
 
-    Of that law two quantiles are known: the upper one, and that of the share which is cut off, or the lower one.
+    Of that distribution two quantiles are known: the upper one, and that of the share which is cut off, or the
+    lower one.
     """
-    for values, marks in zip(look.values.T, look.beyond.T, strict=True):
+    for values, marks in zip(look.values.T, look.censoring.T, strict=True):
         known = ~np.isnan(values)
         seen, n = np.sort(values[known & (marks == 0)]), np.count_nonzero(known)
         below = np.count_nonzero(marks[known] < 0)

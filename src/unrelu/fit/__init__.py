@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from unrelu.fit.columns import warn_of_constants as warn_of_constants
     from unrelu.fit.expected_pairs import expected_correlations as expected_correlations
     from unrelu.fit.expected_pairs import pair_influence as pair_influence
-    from unrelu.fit.nearest import assemble as assemble
+    from unrelu.fit.nearest import nearest_covariance as nearest_covariance
     from unrelu.fit.one_pass import Learned as Learned
     from unrelu.fit.one_pass import Stages as Stages
     from unrelu.kernels.pair_solver import JOINT_P as JOINT_P

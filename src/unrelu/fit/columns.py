@@ -6,7 +6,7 @@ the floor) and variance v, and n0 = n - n+ at the floor. With t = 1/s and g = (b
     log L = n0 log Phi(-g) + n+ ( log t - ((t m - g)^2 + t^2 v)/2 )
 
 is concave in (t, g). Unlike the truncated fits of Wu et al. 2019 and Bulusu et al. 2022, (3), it uses the zeros,
-and needs no assumption on the sign of the bias. Given g the best t is the positive root of
+and needs no assumption on the sign of the mean. Given g the best t is the positive root of
 (m^2 + v) t^2 - m g t - 1 = 0, so one dimension remains:
 
     f(g) = -n0 kappa(g) + n+ (t(g) m - g) = 0,   kappa = phi(g)/Phi(-g),   f decreasing.
@@ -37,28 +37,28 @@ def hazard(g: FloatArray) -> FloatArray:
 
 def fit_columns(record: PairMoments, assumptions: Assumptions, names: tuple[str, ...] | None = None) -> RowParameters:
     """Maximum likelihood of each column; if the assumptions say so, under the constraint b >= floor."""
-    floor = np.array(assumptions.censoring)
+    floor = np.array(assumptions.censored_at)
     record.screening.check(assumptions, names)
     weight, rows = record.column_weight, record.column_rows
-    positive, mean, variance = record.positive_moments()
-    distance = mean - floor
+    positive, expected, variance = record.positive_moments()
+    distance = expected - floor
     floored = np.maximum(weight - positive, 0.0)
     # Weighted sums of the same rows may differ by rounding; that is no floored row.
     floored[floored < 1e-12 * weight] = 0.0
     _refuse_unknown(record, assumptions, names, positive)
     refuse_tiny(positive > 0.0, distance, variance, names)
     never = positive == 0.0
-    constant = never | (floored == 0.0) & (variance <= (_CONSTANT * mean) ** 2)
+    constant = never | (floored == 0.0) & (variance <= (_CONSTANT * expected) ** 2)
     warn_of_constants(constant, names)
     share = positive / weight
     if (few := ((share * rows < _FEW - 0.5) | (share <= _RARE)) & (floored > 0.0) & ~never).any():
         warn(
             f"Fewer than {_FEW} values above the floor, or {_RARE:.0%} of them, in {label_columns(few, names)}:"
-            " bias, norm and correlations are barely determined; look at their standard errors.",
+            " mean, standard deviation and correlations are barely determined; look at their standard errors.",
             "few-positives",
         )
-    bias, scale = np.where(positive > 0.0, mean, assumptions.floor), np.zeros_like(mean)
-    covariance = np.zeros((len(mean), 2, 2))
+    mean, scale = np.where(positive > 0.0, expected, assumptions.floor), np.zeros_like(expected)
+    covariance = np.zeros((len(expected), 2, 2))
 
     whole = ~constant & (floored == 0.0)  # never floored: an ordinary normal sample
     scale[whole] = np.sqrt(variance[whole])
@@ -69,21 +69,21 @@ def fit_columns(record: PairMoments, assumptions: Assumptions, names: tuple[str,
     size = np.sqrt(distance[cut] ** 2 + variance[cut])
     share, location = share[cut], distance[cut] / size
     g, t = maximize(share, location)
-    bound = np.zeros(len(mean), dtype=bool)
-    if assumptions.nonnegative_bias:
+    bound = np.zeros(len(expected), dtype=bool)
+    if assumptions.nonnegative_mean:
         depth = assumptions.floor_tolerance / size  # of the floor below the point of censoring
         low = g < -depth * t
         t[low] = scale_at_bound(share[low], location[low], depth[low])
         g[low] = -depth[low] * t[low]
         bound[cut] = low
-    bias[cut] = floor[cut] + size * g / t
-    bias[bound] = np.array(assumptions.floor)[bound]
+    mean[cut] = floor[cut] + size * g / t
+    mean[bound] = np.array(assumptions.floor)[bound]
     scale[cut] = size / t
     per_row = inverse_information(share, location, g, t, bound[cut])
     covariance[cut] = per_row * (size**2 / rows[cut])[:, None, None]
-    influence = np.zeros((len(mean), 2, 3))
-    influence[~constant] = row_influence((bias - floor)[~constant] / scale[~constant], bound[~constant])
-    return RowParameters(bias, scale, floor, covariance, influence)
+    influence = np.zeros((len(expected), 2, 3))
+    influence[~constant] = row_influence((mean - floor)[~constant] / scale[~constant], bound[~constant])
+    return RowParameters(mean, scale, floor, covariance, influence)
 
 
 def _refuse_unknown(
@@ -100,9 +100,10 @@ def _refuse_unknown(
             f"Only 1 sample (row), weights considered, has a value in {label_columns(once, names)}: at least two"
             " are needed. Add rows or drop it."
         )
-    if (never := positive == 0.0).any() and not assumptions.nonnegative_bias:
+    if (never := positive == 0.0).any() and not assumptions.nonnegative_mean:
         raise InvalidDataError(
-            f"Never above its floor in {record.n_rows:,} rows: {label_columns(never, names)}. Its norm and bias"
+            f"Never above its floor in {record.n_rows:,} rows: {label_columns(never, names)}. Its mean and standard"
+            f" deviation"
             " cannot be learned. Drop it or add rows."
         )
 
@@ -135,7 +136,7 @@ def maximize(share: FloatArray, location: FloatArray) -> tuple[FloatArray, Float
 
 
 def scale_at_bound(share: FloatArray, location: FloatArray, depth: FloatArray) -> FloatArray:
-    """t = 1/s where the bias is held at the floor, g = -depth t: the likelihood is concave along that line, too. Its
+    """t = 1/s where the mean is held at the floor, g = -depth t: the likelihood is concave along that line, too. Its
     derivative n0 depth phi(depth t)/Phi(depth t) + n+ (1/t - t ((m + depth)^2 + v)) falls in t; without tolerance
     (depth 0) its root is 1, the scaled second moment being 1."""
     moment = (location + depth) ** 2 + 1.0 - location**2
@@ -153,7 +154,7 @@ def inverse_information(
     """Covariance of (b, s) per row, in units of the scaled column: the inverse Hessian of -log L / n. Taken in (b, s),
     since the (t, g) Hessian is ill-conditioned for a column far above its floor. Times s^2, a value above the floor
     with u = (y - b)/s adds (1, 2u, 3u^2 - 1) to the entries (bb, bs, ss); a floored one adds (h, -kappa - g h, 2 g
-    kappa + g^2 h) with h = kappa (kappa - g). A bias held at its bound has no error."""
+    kappa + g^2 h) with h = kappa (kappa - g). A mean held at its bound has no error."""
     s = 1.0 / t
     kappa = hazard(g)
     floored = 1.0 - share
@@ -172,12 +173,12 @@ def inverse_information(
 
 
 def row_influence(a: FloatArray, at_bound: BoolArray) -> FloatArray:
-    """d x 2 x 3: how a row's statistics (p, v, v^2) move (bias, scale), in units of scale; a = (b - floor)/s.
+    """d x 2 x 3: how a row's statistics (p, v, v^2) move (mean, scale), in units of scale; a = (b - floor)/s.
 
     The score of a row is linear in them: with u = v + c and kappa = phi(a)/Phi(-a),
       d/dbias:  -kappa (1 - p) + u p,     d/dscale:  a kappa (1 - p) + (u^2 - 1) p,
     and the influence is the inverse information times the score, the information being the score's covariance.
-    A bias held at its bound does not move.
+    A mean held at its bound does not move.
     """
     a = np.minimum(a, LARGEST_A)
     moments = moments_of_columns(a)
@@ -251,10 +252,11 @@ _SMALLEST_SQUARE = 1e-280  # below it squares of the scale underflow
 
 
 def warn_of_constants(constant: BoolArray, names: tuple[str, ...] | None) -> None:
-    """A zero row of W (Wu et al. 2019, footnote 3): always the same value, the bias itself."""
+    """A zero row of W (Wu et al. 2019, footnote 3): always the same value, the mean itself."""
     if constant.any():
         warn(
-            f"Constant: {label_columns(constant, names)}. The learned row norm is 0 and the correlations with other"
+            f"Constant: {label_columns(constant, names)}. The learned standard deviation is 0 and the correlations"
+            f" with other"
             " columns are set to 0.",
             "constant-column",
         )

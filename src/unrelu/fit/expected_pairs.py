@@ -19,7 +19,7 @@ _LEAST_INFORMATION = 1e-14  # of a row on r: beyond it rounding decides, and row
 def pair_influence(a: FloatArray, correlation: FloatArray) -> Iterator[tuple[FloatArray, FloatArray, FloatArray, bool]]:
     """Of every pair i < j: E[m], w, Cov(m) and whether r is hidden. An estimate of r errs by the mean of w'(m - E[m]).
 
-    ``a`` is (bias - floor)/scale of every column, m the statistics of :mod:`unrelu.kernels.pair_solver`. r is hidden
+    ``a`` is (mean - floor)/scale of every column, m the statistics of :mod:`unrelu.kernels.pair_solver`. r is hidden
     where two columns are never above their floors together. There, and of a perfect pair, w is 0.
 
     >>> [(mean, w, covariance, hidden)] = pair_influence(np.array([9.0, 9.0]), np.array([[1.0, 0.6], [0.6, 1.0]]))

@@ -21,7 +21,7 @@ from itertools import islice
 import numpy as np
 from scipy.special import ndtri, stdtrit
 
-from unrelu.contracts import Assumptions, FloatArray, PairCorrelations, RowParameters, Step, Watch, unwatched
+from unrelu.contracts import Assumptions, FloatArray, PairCorrelations, Progress, RowParameters, Step, no_progress
 from unrelu.errors import InvalidDataError, InvalidParameterError, UnreluWarning
 from unrelu.fit.one_pass import Learned, Names, fit_record
 from unrelu.passes.engine import available_cores, map_in_threads
@@ -35,7 +35,11 @@ Fit = tuple[RowParameters, PairCorrelations]
 
 
 def jackknifed(
-    learned: Learned, record: GroupedMoments, assumptions: Assumptions, names: Names = None, watch: Watch = unwatched
+    learned: Learned,
+    record: GroupedMoments,
+    assumptions: Assumptions,
+    names: Names = None,
+    progress: Progress = no_progress,
 ) -> Learned:
     """The same model with the jackknife's standard errors over the groups of its record."""
     check_groups(record)
@@ -56,7 +60,7 @@ def jackknifed(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)
         while batch := list(islice(groups, available_cores())):  # as many at a time as there are cores
-            watch(Step(LEAVING_OUT, batch[0][0], len(record.parts)))
+            progress(Step(LEAVING_OUT, batch[0][0], len(record.parts)))
             fits += map_in_threads(fitted, batch)
     return with_scatter_of(learned, record, fits)
 
@@ -69,8 +73,8 @@ def with_scatter_of(learned: Learned, record: GroupedMoments, fits: list[Fit]) -
         [np.full(shape, part.weight) if part.observed is None else part.observed.count for part in record.parts]
     )
     own = weight.diagonal(axis1=1, axis2=2)
-    both = np.stack([rows.bias, rows.scale], axis=-1)
-    moved = np.array([np.stack([fit.bias, fit.scale], axis=-1) for fit, _ in fits])
+    both = np.stack([rows.mean, rows.scale], axis=-1)
+    moved = np.array([np.stack([fit.mean, fit.scale], axis=-1) for fit, _ in fits])
     deviation = group_deviations(both - moved, own[:, :, None])
     covariance = np.einsum("gdi,gdj->dij", deviation, deviation)
     covariance[_seen(own) < 2] = np.nan
@@ -81,7 +85,7 @@ def with_scatter_of(learned: Learned, record: GroupedMoments, fits: list[Fit]) -
     np.fill_diagonal(stderr, 0.0)
     stderr[np.isnan(pairs.stderr)] = np.nan
     report = replace(learned.report, stderr="jackknife", stderr_degrees=len(fits) - 1)
-    rows, pairs = replace(rows, bias_scale_covariance=covariance), replace(pairs, stderr=stderr)
+    rows, pairs = replace(rows, mean_std_covariance=covariance), replace(pairs, stderr=stderr)
     return replace(learned, rows=rows, pairs=pairs, report=report)
 
 
@@ -123,8 +127,8 @@ def _seen(weight: FloatArray) -> FloatArray:
 
 
 def intervals(
-    bias: tuple[FloatArray, FloatArray],
-    row_norms: tuple[FloatArray, FloatArray],
+    mean: tuple[FloatArray, FloatArray],
+    std: tuple[FloatArray, FloatArray],
     correlation: tuple[FloatArray, FloatArray],
     level: float,
     degrees: int | None,
@@ -135,10 +139,10 @@ def intervals(
     and correlations through Fisher's z = atanh(r), so that none leaves its range.
     """
     reach = _reach(level, degrees)
-    norms = np.where(row_norms[0] > 0.0, row_norms[0], 1.0)
+    stds = np.where(std[0] > 0.0, std[0], 1.0)
     return {
-        "bias": bias[0][..., None] + bias[1][..., None] * reach,
-        "row_norms": row_norms[0][..., None] * np.exp((row_norms[1] / norms)[..., None] * reach),
+        "mean": mean[0][..., None] + mean[1][..., None] * reach,
+        "std": std[0][..., None] * np.exp((std[1] / stds)[..., None] * reach),
         "correlation": fisher_interval(*correlation, level, degrees),
     }
 

@@ -1,11 +1,11 @@
-"""Shapes of columns from their margins: powers by the censored likelihood, free ones from normal scores.
+"""Margins of columns from their column_values: powers by the censored likelihood, free ones from normal scores.
 
 A power has the profile log-likelihood, over the n+ values above the floor and the n0 at it,
 
     l(e) = max_{b, s} [ -n+ log s - sum (y - b)^2 / (2 s^2) + n0 log Phi((y0 - b)/s) ] + (e - 1) sum log t,
 
 whose inner maximum is that of :mod:`unrelu.fit.columns`; the last sum is the Jacobian's. A free
-shape has the scores b + s Phi^-1(F(x)), F at the middle of its jump, and the share floored at the floor.
+margin has the scores b + s Phi^-1(F(x)), F at the middle of its jump, and the share floored at the floor.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from scipy.special import boxcox, log_ndtr, ndtr, ndtri
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError
 from unrelu.fit.columns import maximize_censored, refuse_tiny
-from unrelu.passes.columns import ColumnMargin, Margins
+from unrelu.margins import BoxCox, Log, Margin, Margins, Monotone, Normal, Seen, refuse_outside
+from unrelu.passes.columns import ColumnValues, ValueCounts
 from unrelu.passes.tiles import seen_above
-from unrelu.shapes import Free, Log, Normal, Power, Seen, Shape, Shapes, refuse_outside
 from unrelu.tables.prepared import Columns
 from unrelu.validation import column_label
 
 _FEWEST = 20  # values above the floor, for a power
 _EXPONENTS = (0.0, 2.0)  # of a power that is asked for: below 0 it has no mean
-_TRIED = (-1.0, 3.0)  # beside a shape that is in question
+_TRIED = (-1.0, 3.0)  # beside a margin that is in question
 _GRID, _NARROWINGS = 9, 8  # exponents tried at first, and golden sections after
 _PARABOLAS = (0.01, 0.002)  # steps beside the exponent, through which parabolas are laid at last
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
@@ -39,30 +39,34 @@ _REACH = (1e-100, 1e45)  # of t: cubes of these have squares
 _CLEARLY = 10.8  # twice the log-likelihood that a power gains over what fits: its chance is one in a thousand
 _WORTH_ASKING = 4.0  # the same, as parabolas beside what fits promise it, from which on powers are tried
 _BESIDE = 0.3  # exponents through whose levels such a parabola is laid
-_FARTHEST = 1.3  # sqrt(n) times the largest distance of distributions, beyond which a law does not fit
+_FARTHEST = 1.3  # sqrt(n) times the largest distance of distributions, beyond which a distribution does not fit
 _EXTREME = 0.06  # share of the rows at an open end without which a column must still support the choice
 _SUPPORTED, _STILL_FAR = 2.7, 0.9  # twice the log-likelihood and sqrt(n) times the distance that say so: one in ten
 EXTREME_WITH_OUTLIERS = 0.12  # the same for exponents, before outliers are known
 _LARGE = 0.12  # distance of distributions, as a share of what is seen, from which a floor of 0 is taken for physical
-_STEEP = 0.9  # spread over mean of the values above 0, from which on these are no upper part of a normal law
+_STEEP = 0.9  # spread over mean of the values above 0, from which on these are no upper part of a normal distribution
 _GAP, _LIKELIER = 8.0, 2.0  # values expected beside 0, and log density of all values above it, that say so as well
 _WIDE = 0.05  # spreads that such a gap is wide, at least
 _FEW_ZEROS = 0.15  # of the rows
 _FARTHEST_MEAN = 20.0  # standard deviations below 0: what is above it is exponential
 _LEAST_UNIT, _MOST_UNIT = 1e-9, 1e100  # spreads, beside the mean and in all, that latent values can have
 _KNOTS = 512
-_MOST_LAW_ROUNDS, _SETTLED_LAW = 400, 1e-9  # of the empirical law of cells with limits of their own
+_MOST_LAW_ROUNDS, _SETTLED_LAW = 400, 1e-9  # of the empirical distribution of cells with limits of their own
 
 
 def chosen_kinds(
-    requests: Sequence[str | Shape], margins: Margins, limits: Columns, tested: bool = True, bent: bool = False
-) -> list[str | Shape]:
+    requests: Sequence[str | Margin],
+    column_values: ColumnValues,
+    limits: Columns,
+    tested: bool = True,
+    bent: bool = False,
+) -> list[str | Margin]:
     """The requests with a word for every "auto": log for positive columns and normal for others, unless the column
     clearly rejects it. Without being ``tested`` no column rejects anything. ``bent``: a power, of which log is one,
     takes the place of log. Where outliers are looked for, even a column that is not clearly bent would have its longer
     tail taken for them."""
     kinds = list(requests)
-    columns = {j: Column.of(margins, j, limits) for j, request in enumerate(requests) if request == "auto"}
+    columns = {j: Column.of(column_values, j, limits) for j, request in enumerate(requests) if request == "auto"}
     for j, column in columns.items():
         varies = len(column.low) > 1 or column.has_own_limits
         kinds[j] = "log" if column.is_positive and varies else "normal"
@@ -72,75 +76,76 @@ def chosen_kinds(
             kinds[j] = kind
     if bent:
         for j in bearing:
-            kinds[j] = "power" if kinds[j] == "log" else kinds[j]
+            kinds[j] = "boxcox" if kinds[j] == "log" else kinds[j]
     return kinds
 
 
-def fit_shapes(
-    requests: Sequence[str | Shape],
-    margins: Margins,
+def fit_margins(
+    requests: Sequence[str | Margin],
+    column_values: ColumnValues,
     limits: Columns,
     names: Sequence[str] | None,
     extreme: float = 0.0,
     standard: bool = False,
-) -> Shapes:
-    """The shape of every column, as asked for; an error names the column that cannot have it. ``extreme``: the share of
-    the rows at an open end that has no say in exponents. ``standard``: latent values of free columns have mean 0 and
-    spread 1."""
-    requests = chosen_kinds(requests, margins, limits)
-    columns = [Column.of(margins, j, limits) for j in range(len(requests))]
+) -> Margins:
+    """The margin of every column, as asked for; an error names the column that cannot have it. ``extreme``: the share
+    of the rows at an open end that has no say in exponents. ``standard``: latent values of monotone columns have mean 0
+    and spread 1."""
+    requests = chosen_kinds(requests, column_values, limits)
+    columns = [Column.of(column_values, j, limits) for j in range(len(requests))]
     _refuse(requests, columns, names)
-    wanted = [j for j, request in enumerate(requests) if request == "power"]
+    wanted = [j for j, request in enumerate(requests) if request == "boxcox"]
     bounded = [columns[j].without_extremes(extreme) if extreme else columns[j] for j in wanted]
     powers = dict(zip(wanted, fit_powers(bounded), strict=True))
-    found: list[Shape] = []
+    found: list[Margin] = []
     for j, (request, column) in enumerate(zip(requests, columns, strict=True)):
         if not isinstance(request, str):
             found.append(request)
-        elif request == "free":
-            found.append(free_shape(column, standard))
+        elif request == "monotone":
+            found.append(monotone_margin(column, standard))
         else:
             found.append(Log(column.seen) if request == "log" else powers.get(j, Normal(column.seen)))
     return tuple(found)
 
 
-def unreached_floors(margins: Margins, limits: Columns) -> BoolArray:
+def unreached_floors(column_values: ColumnValues, limits: Columns) -> BoolArray:
     """Columns whose values are all above 0, and their floor is not: no value ever reaches it."""
-    known = zip(margins.columns, margins.at_most, margins.at_least, strict=True)
-    smallest = np.array([min(margin.ends[0] for margin in column) for column in known])
+    known = zip(column_values.columns, column_values.at_most, column_values.at_least, strict=True)
+    smallest = np.array([min(counted.ends[0] for counted in column) for column in known])
     return np.asarray((limits.floor <= 0.0) & np.isfinite(limits.floor) & (smallest > 0.0) & np.isfinite(smallest))
 
 
-def refuse_tiny_values(margins: Margins, names: tuple[str, ...] | None) -> None:
-    """Raise where squares underflow: whatever shapes make of numbers, limits and steps are told from them."""
-    largest = np.array([np.abs(margin.ends).max() for margin in margins.columns])
+def refuse_tiny_values(column_values: ColumnValues, names: tuple[str, ...] | None) -> None:
+    """Raise where squares underflow: whatever margins make of numbers, limits and steps are told from them."""
+    largest = np.array([np.abs(counted.ends).max() for counted in column_values.columns])
     refuse_tiny(largest > 0.0, largest, np.zeros(len(largest)), names)
 
 
-def _refuse(requests: Sequence[str | Shape], columns: list[Column], names: Sequence[str] | None) -> None:
+def _refuse(requests: Sequence[str | Margin], columns: list[Column], names: Sequence[str] | None) -> None:
     for j, (request, column) in enumerate(zip(requests, columns, strict=True)):
         label = column_label(j, names)
         if request == "log" or not isinstance(request, str):
             smallest = float(column.low[column.above].min(initial=np.inf))
             given = Log() if isinstance(request, str) else request
             refuse_outside(given, (column.floor, column.ceiling, *column.at_most[0][:1]), smallest, label)
-        if request == "power" and not column.bears_power:
+        if request == "boxcox" and not column.bears_power:
             raise InvalidDataError(
-                f"shape='power' of {label}: {column.distinct} different values in about {column.rows_above:.0f} rows"
-                f" above the floor are too few to learn an exponent from ({_FEWEST} at least). Use shape='log',"
+                f"margins='boxcox' of {label}: {column.distinct} different values in about {column.rows_above:.0f} rows"
+                f" above the floor are too few to learn an exponent from ({_FEWEST} at least). Use margins='log',"
                 " 'normal' or 'free' for it."
             )
-        if request == "free" and column.distinct < 2:
+        if request == "monotone" and column.distinct < 2:
             raise InvalidDataError(
-                f"shape='free' of {label}: {column.distinct} different values above its floor, two at least are needed."
-                " Use shape='normal' for it, or leave it out."
+                f"margins='monotone' of {label}: {column.distinct} different values above its floor, two at least"
+                f" are needed."
+                " Use margins='normal' for it, or leave it out."
             )
 
 
 def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     """What a column does not clearly reject: log for a positive column, or a power where one is much likelier; normal
-    for others; free where another power is much likelier still, or the law is far from the empirical one, or has many
-    values between a floor of 0 and the smallest one seen.
+    for others; free where another power is much likelier still, or the distribution is far from the empirical one,
+    or has many values between a floor of 0 and the smallest one seen.
 
     A power is near the logarithm where the choice between them is; the step to free is longer, and only taken where
     half of the rows would take it as well. No step is taken that the column without its farthest cells does not
@@ -153,7 +158,7 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     kinds = np.where(positive, "log", "normal").astype(object)
     for k, column in enumerate(columns):
         if not positive[k] and _has_gap(column, simple, k):  # zeros that mean "less than the smallest value"
-            kinds[k] = "free"
+            kinds[k] = "monotone"
     asked = np.flatnonzero((simple.promised() > _WORTH_ASKING) | (far > _FARTHEST)).tolist()
     if not asked:
         return list(kinds)
@@ -165,18 +170,18 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     for k, at in enumerate(asked):
         level = float(simple.level[at])
         if positive[at] and 2.0 * (power.level[k] - level) > _CLEARLY and gains[0][k] > _SUPPORTED:
-            kinds[at], level, far[at] = "power", float(power.level[k]), power.distance(k)
+            kinds[at], level, far[at] = "boxcox", float(power.level[k]), power.distance(k)
         rejected = other.level[k] - level > _CLEARLY or far[at] > np.sqrt(2.0) * _FARTHEST
         supported = gains[1][k] > _SUPPORTED or start.distance(k) > _STILL_FAR
         if rejected and supported:
-            kinds[at] = "free"
+            kinds[at] = "monotone"
     return list(kinds)
 
 
 # --- free -----------------------------------------------------------------------------------------
 
 
-def free_shape(column: Column, standard: bool = False) -> Free:
+def monotone_margin(column: Column, standard: bool = False) -> Monotone:
     """Normal scores at the column's values, no more than _KNOTS of them, as even as can be in the scores."""
     total, exact = column.total, column.has_single_values
     half = max(min(0.5 / column.rows, 0.5 * float(column.w.min() / total)), 1e-15)
@@ -187,7 +192,7 @@ def free_shape(column: Column, standard: bool = False) -> Free:
         x, u = np.append(floor, x), np.append(max(at_floor / total, 0.5 * half), u)
     elif not exact:
         x, u = np.append(column.low[column.above][0], x), np.append(0.5 * min(half, u[0]), u)
-    if column.is_mirrored:
+    if column.is_negated:
         edge = 1.0 - max(float(column.weights[column.low > x[-1]].sum()) / total, 0.5 * half)
         x, u = np.append(x[u < edge], column.ceiling), np.append(u[u < edge], edge)  # the last run may reach up to it
     y = ndtri(u)
@@ -209,17 +214,17 @@ def free_shape(column: Column, standard: bool = False) -> Free:
     if not (np.isfinite(mean) and _LEAST_UNIT * max(abs(mean), 1.0 / _MOST_UNIT) < spread < _MOST_UNIT):
         mean, spread = 0.0, 1.0
     cut_off = column.is_cut and not (x[0] == 0.0 and _has_true_zeros(column))
-    cut_above = column.is_mirrored or bool(column.at_least.size)
+    cut_above = column.is_negated or bool(column.at_least.size)
     if standard:
-        return Free(x, y, column.seen, spread * cut_off, spread * cut_above)
-    return Free(x, mean + spread * y, column.seen, float(cut_off), float(cut_above))
+        return Monotone(x, y, column.seen, spread * cut_off, spread * cut_above)
+    return Monotone(x, mean + spread * y, column.seen, float(cut_off), float(cut_above))
 
 
 def _has_true_zeros(column: Column) -> bool:
     """Whether zeros are those of rain, spend, counts or concentrations, with nothing below. Nobody is between them and
-    the smallest value, where a normal law has many; or that law is surely off, and values are whole numbers, or few are
-    zeros, or a lognormal law is likelier of the values above 0 than the upper part of a normal one; or it is far off,
-    and they are nearly as spread as an exponential law."""
+    the smallest value, where a normal distribution has many; or that distribution is surely off, and values are whole
+    numbers, or few are zeros, or a lognormal distribution is likelier of the values above 0 than the upper part of a
+    normal one; or it is far off, and they are nearly as spread as an exponential distribution."""
     fit = Profile([column])(np.ones(1))
     if _has_gap(column, fit, 0):
         return True
@@ -238,7 +243,7 @@ def _has_true_zeros(column: Column) -> bool:
     lognormal = -0.5 * np.log(max(float(share @ logs**2) - float(share @ logs) ** 2, 1e-300)) - 0.5 - share @ logs
 
     def level(parameters: FloatArray) -> float:
-        """Minus the mean log density of a normal law cut off at 0, of b / s and log s."""
+        """Minus the mean log density of a normal distribution cut off at 0, of b / s and log s."""
         t, s = float(np.clip(parameters[0], -_FARTHEST_MEAN, _FARTHEST_MEAN)), np.exp(parameters[1])
         return float(parameters[1] + 0.5 * (s**-2.0 + (mean / spread / s - t) ** 2) + log_ndtr(t))
 
@@ -248,19 +253,20 @@ def _has_true_zeros(column: Column) -> bool:
 
 
 def _has_gap(column: Column, fits: NormalFits, k: int) -> bool:
-    """Whether nobody is between a floor of 0 and the smallest value, where a normal law (fit k) has many (Poisson)."""
+    """Whether nobody is between a floor of 0 and the smallest value, where a normal distribution (fit k) has many
+    (Poisson)."""
     if column.floor != 0.0 or not column.distinct or column.x[0] <= 1.5 * column.seen.step:
         return False
     if column.x[0] < _WIDE * fits.scale[k]:
         return False
-    between = np.diff(ndtr((np.array([0.0, column.x[0]]) - fits.bias[k]) / fits.scale[k]))
+    between = np.diff(ndtr((np.array([0.0, column.x[0]]) - fits.mean[k]) / fits.scale[k]))
     return bool(column.rows * between[0] > _GAP)
 
 
 # --- powers ---------------------------------------------------------------------------------------
 
 
-def fit_powers(columns: Sequence[Column]) -> list[Power]:
+def fit_powers(columns: Sequence[Column]) -> list[BoxCox]:
     """The likeliest exponent of each column between 0 and 2, with its standard error."""
     if not columns:
         return []
@@ -271,17 +277,17 @@ def fit_powers(columns: Sequence[Column]) -> list[Power]:
     curvature = (2.0 * found.level - beside[0] - beside[1]) / _CURVATURE_STEP**2
     with np.errstate(divide="ignore"):
         stderr = np.where(curvature > 0.0, 1.0 / np.sqrt(np.maximum(curvature, 1e-300)), np.inf)
-    return [replace(found.shape(k), exponent_stderr=float(error)) for k, error in enumerate(stderr)]
+    return [replace(found.margin(k), exponent_stderr=float(error)) for k, error in enumerate(stderr)]
 
 
 @dataclass(frozen=True, eq=False)
 class NormalFits:
-    """Columns under given exponents: the log-likelihood ``level``, latent ``bias`` and ``scale``."""
+    """Columns under given exponents: the log-likelihood ``level``, latent ``mean`` and ``scale``."""
 
     profile: Profile
     exponents: FloatArray
     level: FloatArray
-    bias: FloatArray
+    mean: FloatArray
     scale: FloatArray
 
     def promised(self) -> FloatArray:
@@ -291,15 +297,15 @@ class NormalFits:
         slope, bend = 0.5 * (right - left), np.maximum(2.0 * self.level - left - right, 1e-9)
         return np.asarray(np.maximum(slope**2 / bend, 2.0 * (np.maximum(left, right) - self.level)))
 
-    def shape(self, k: int) -> Power:
+    def margin(self, k: int) -> BoxCox:
         origin, unit = self.profile.places[k].tolist()
-        return Power(float(self.exponents[k]), origin, unit, seen=self.profile.columns[k].seen)
+        return BoxCox(float(self.exponents[k]), origin, unit, seen=self.profile.columns[k].seen)
 
     def distance(self, k: int) -> float:
         """sqrt(n) max |F(x) - empirical F(x)| over the values above the floor."""
         column = self.profile.columns[k]
         x = column.x if column.has_single_values else column.high[column.above]
-        fitted = ndtr((self.shape(k).to_latent(x) - self.bias[k]) / self.scale[k])
+        fitted = ndtr((self.margin(k).to_latent(x) - self.mean[k]) / self.scale[k])
         return float(np.sqrt(column.rows) * np.abs(fitted - column.levels).max())
 
 
@@ -332,10 +338,10 @@ class Profile:
         def latent(k: int, x: FloatArray) -> FloatArray:
             return np.asarray(boxcox(np.clip((x - self.places[k, 0]) / self.places[k, 1], *_REACH), exponents[k]))
 
-        bias, scale, level = censored_fits(self.columns, y, [partial(latent, k) for k in range(len(y))])
+        mean, scale, level = censored_fits(self.columns, y, [partial(latent, k) for k in range(len(y))])
         level += (exponents - 1.0) * self._logs
         origin, unit = self.places.T
-        return NormalFits(self, exponents, level, origin + unit * (1.0 + bias), unit * scale)
+        return NormalFits(self, exponents, level, origin + unit * (1.0 + mean), unit * scale)
 
     def likeliest(self, between: tuple[float, float]) -> FloatArray:
         """The exponents: a grid, then golden sections, all columns at a time."""
@@ -364,11 +370,9 @@ class Profile:
 
 
 def censored_fits(
-    columns: Sequence[Column],
-    seen: Sequence[FloatArray],
-    turns: Sequence[Callable[[FloatArray], FloatArray]],
+    columns: Sequence[Column], seen: Sequence[FloatArray], turns: Sequence[Callable[[FloatArray], FloatArray]]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(bias, scale, log-likelihood) of normal fits to latent values ``seen`` and cut-off cells; ``turns``: what makes
+    """(mean, scale, log-likelihood) of normal fits to latent values ``seen`` and cut-off cells; ``turns``: what makes
     a limit latent."""
     d = len(columns)
     weight, mean, spread = np.empty(d), np.empty(d), np.empty(d)
@@ -420,7 +424,7 @@ class Column:
         self.distinct = int(np.count_nonzero(self.above))
         self.has_single_values = bool((self.low == self.high).all())
         self.has_own_limits = bool(self.at_most.size or self.at_least.size)
-        self.is_cut, self.is_mirrored = bool(np.isfinite(self.floor) or self.at_most.size), self.ceiling < np.inf
+        self.is_cut, self.is_negated = bool(np.isfinite(self.floor) or self.at_most.size), self.ceiling < np.inf
         # The floor, or the smallest value where there is none; is all that is known above 0, limits included?
         self.lowest = self.floor if np.isfinite(self.floor) else float(self.low[self.above].min(initial=np.inf))
         self.is_positive = bool(min(self.lowest, np.inf, *self.at_most[0], *self.at_least[0]) > 0.0)
@@ -428,29 +432,32 @@ class Column:
         # Limits of the cut-off cells, and their weights: at most, at least.
         weight = self.weights.sum() - self.w.sum()
         self.limits = [(*self.at_most,), (*self.at_least,)]
-        if self.is_mirrored and weight > 0.0:
+        if self.is_negated and weight > 0.0:
             self.limits[1] = np.array([self.ceiling]), np.array([weight])
         elif np.isfinite(self.floor) and weight > 0.0:
             self.limits[0] = np.array([self.floor]), np.array([weight])
 
     @classmethod
-    def of(cls, margins: Margins, j: int, limits: Columns) -> Column:
+    def of(cls, column_values: ColumnValues, j: int, limits: Columns) -> Column:
         floor, ceiling = float(limits.floor[j]), float(limits.ceiling[j])
-        margin, like = margins.columns[j], np.empty(0, dtype=margins.stored_as)
-        low, high = margin.runs
+        counted, like = column_values.columns[j], np.empty(0, dtype=column_values.stored_as)
+        low, high = counted.runs
         lowest, edge = seen_above(np.array([floor]), like)[0], -seen_above(np.array([-ceiling]), like)[0]
         unreached = -np.inf
-        if margin.ends[0] > lowest:
+        if counted.ends[0] > lowest:
             # A floor that no value reaches is no floor; one at 0 or below, of positive values, not even a limit.
-            floor, unreached = -np.inf, -np.inf if floor <= 0.0 < margin.ends[0] else floor
+            floor, unreached = -np.inf, -np.inf if floor <= 0.0 < counted.ends[0] else floor
         at_most, at_least = (
-            np.stack([0.5 * np.add(*each.runs), each.weights]) for each in (margins.at_most[j], margins.at_least[j])
+            np.stack([0.5 * np.add(*each.runs), each.weights])
+            for each in (column_values.at_most[j], column_values.at_least[j])
         )
-        seen = Seen() if len(low) == 0 else Seen(*margin.ends, _step_of(margin, np.finfo(margins.stored_as).eps))
+        seen = (
+            Seen() if len(low) == 0 else Seen(*counted.ends, _step_of(counted, np.finfo(column_values.stored_as).eps))
+        )
         if at_most.size or at_least.size:  # what was cut off may lie anywhere below, or above
             seen = Seen(-np.inf if at_most.size else seen.low, max([seen.high, *at_least[0]]), seen.step)
         above = (low > lowest) & (high < edge)
-        given = low, high, margin.weights, above, floor, ceiling, float(margins.rows[j]), seen, at_most, at_least
+        given = low, high, counted.weights, above, floor, ceiling, float(column_values.rows[j]), seen, at_most, at_least
         return cls(*given, unreached)
 
     @cached_property
@@ -463,7 +470,7 @@ class Column:
         if not self.has_own_limits or outside:  # no limit of single cells is among the values seen
             up = self.at_most[1].sum() + np.cumsum(self.weights) - (1.0 - jump) * self.weights
             return np.asarray(up[self.above] / self.total)
-        before, mass = empirical_law(self)
+        before, mass = empirical_distribution(self)
         return np.asarray(before + jump * mass)
 
     def without_extremes(self, share: float) -> Column:
@@ -473,7 +480,7 @@ class Column:
             return self
         up = np.cumsum(self.weights) / self.total
         first = 0 if self.is_cut else int(np.searchsorted(up, share))
-        last = len(up) - 1 if self.is_mirrored else int(np.searchsorted(up, 1.0 - share))
+        last = len(up) - 1 if self.is_negated else int(np.searchsorted(up, 1.0 - share))
         if first >= last or not self.above[first : last + 1].any():
             return self
         kept = slice(first, last + 1)
@@ -491,7 +498,7 @@ class Column:
         return trimmed
 
 
-def empirical_law(column: Column) -> tuple[FloatArray, FloatArray]:
+def empirical_distribution(column: Column) -> tuple[FloatArray, FloatArray]:
     """(mass below, mass at) each value seen, where cells have limits of their own: Turnbull's (1976) estimate. The most
     likely masses by self-consistency: a cell "at most l" counts for the values up to l, and for what is below all of
     them, as the masses say."""
@@ -516,11 +523,11 @@ def empirical_law(column: Column) -> tuple[FloatArray, FloatArray]:
     return np.cumsum(mass)[:-2], mass[1:-1]
 
 
-def _step_of(margin: ColumnMargin, precision: Any) -> float:
+def _step_of(counted: ValueCounts, precision: Any) -> float:
     """What all values are multiples of, up to their precision: the least step between them where that is whole,
     or one over a whole number; or 1, or a power of ten down to 1e-4. 0 where there is none."""
-    if margin.shift == 0:
-        values, sizes = margin.runs[0], np.abs(margin.runs[0])
+    if counted.shift == 0:
+        values, sizes = counted.runs[0], np.abs(counted.runs[0])
         tried = [1.0, 0.1, 0.01, 1e-3, 1e-4]
         least = float(np.diff(values).min()) if len(values) > 1 else 0.0
         if least > 0.0:
@@ -533,4 +540,4 @@ def _step_of(margin: ColumnMargin, precision: Any) -> float:
             resolved = step > 100.0 * precision * sizes.max()  # what is finer, the numbers do not resolve
             if resolved and (np.abs(values - np.rint(values / step) * step) <= 2.0 * precision * sizes).all():
                 return step
-    return 1.0 if margin.whole else 0.0
+    return 1.0 if counted.whole else 0.0

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, solve_triangular
 
-from unrelu.contracts import Assembly, FloatArray, PairCorrelations
+from unrelu.contracts import FloatArray, NearestCovariance, PairCorrelations
 from unrelu.passes.device import Place, all_eigenvalues, multiplier
 from unrelu.passes.engine import blas_threads_for
 
@@ -60,9 +60,9 @@ _LEAST_GAP = 0.05  # of eigenvalues, relative to a unit diagonal: nearer ones ar
 _TURNED_BACK = 2.0  # times the least turn since vectors were found: those kept no longer serve
 
 
-def assemble(
+def nearest_covariance(
     scale: FloatArray, pairs: PairCorrelations, rank: int | None = None, place: Place | None = None
-) -> tuple[FloatArray, Assembly]:
+) -> tuple[FloatArray, NearestCovariance]:
     """(covariance, how it was assembled). Where R is already semidefinite and no rank is asked, R is kept."""
     varying = np.flatnonzero(scale > 0.0)  # a constant column has no correlations to fit together
     square: Any = np.ix_(varying, varying) if len(varying) < len(scale) else np.s_[:]
@@ -70,7 +70,7 @@ def assemble(
     d = len(r)
     covariance = np.zeros_like(pairs.correlation)
     if d == 0:
-        return covariance, Assembly(smallest_eigenvalue=1.0)
+        return covariance, NearestCovariance(smallest_eigenvalue=1.0)
     x, rounds, converged = r, 0, True
     with blas_threads_for(d):
         smallest = smallest_eigenvalue(r, place)
@@ -83,7 +83,7 @@ def assemble(
     np.outer(scale[varying], scale[varying], out=moved)  # a product that is exactly symmetric, as X is
     moved *= x
     covariance[square] = moved
-    return covariance, Assembly(smallest, *shift, rounds, converged)
+    return covariance, NearestCovariance(smallest, *shift, rounds, converged)
 
 
 def nearest_correlation(

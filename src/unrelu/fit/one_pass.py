@@ -1,8 +1,8 @@
 """The whole method on one screen.
 
 A Gaussian y ~ N(b, S) cut off at a floor is learned in three steps (Wu et al. 2019 and Bulusu et al. 2022,
-Algorithm 1): bias and norm of every coordinate by itself, the angle of every pair, and one semidefinite matrix from
-both.
+Algorithm 1): mean and standard deviation of every coordinate by itself, the angle of every pair, and one
+semidefinite matrix from both.
 
 Latent correlations are learned by optimally weighted moments: twelve statistics a pair, weighted by the inverse of
 their covariance. They keep .95 to 1.00 of the pair's Fisher information in r, at a cost that does not depend on the
@@ -17,16 +17,16 @@ from typing import Any, Self
 import numpy as np
 
 from unrelu.contracts import (
-    Assembly,
     Assumptions,
-    Census,
+    ColumnCounts,
     FloatArray,
     LearningReport,
+    NearestCovariance,
     PairCorrelations,
     RowParameters,
 )
 from unrelu.fit.columns import fit_columns
-from unrelu.fit.nearest import assemble
+from unrelu.fit.nearest import nearest_covariance
 from unrelu.fit.shrinkage import scoring_correlation
 from unrelu.kernels.pair_solver import (
     LARGEST_A,
@@ -54,7 +54,7 @@ class Stages:
     distribution: RectifiedGaussian
     rows: RowParameters
     pairs: PairCorrelations
-    assembly: Assembly
+    nearest: NearestCovariance
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,13 +65,7 @@ class Learned(Stages):
 
     @classmethod
     def of(
-        cls,
-        stages: Stages,
-        report: LearningReport,
-        rank: int | None,
-        weight: float,
-        place: Any = None,
-        **more: Any,
+        cls, stages: Stages, report: LearningReport, rank: int | None, weight: float, place: Any = None, **more: Any
     ) -> Self:
         """With a covariance that can be inverted, where the model's own cannot be trusted; the report says so. Errors
         are taken as of ``weight`` rows, so that weights and repeated rows give the same scores. ``more``: the fields
@@ -89,17 +83,17 @@ class Learned(Stages):
             if shrinkage.amount > 0.0:
                 covariance, scale = np.zeros_like(model.covariance), stages.rows.scale[varying]
                 covariance[square] = correlation * np.outer(scale, scale)
-                given = (model.bias, model.covariance, model.floor, model.feature_names, model.ceiling)
+                given = (model.mean, model.covariance, model.floor, model.feature_names, model.ceiling)
                 model = RectifiedGaussian(*given, covariance)
-        return cls(model, stages.rows, stages.pairs, stages.assembly, report, **more)
+        return cls(model, stages.rows, stages.pairs, stages.nearest, report, **more)
 
 
 def learn_record(record: PairMoments, assumptions: Assumptions, names: Names = None, place: Any = None) -> Stages:
     """The one-pass fit to a record, with warnings of what is doubtful in it; ``place``: a device to use."""
     rows = fit_columns(record, assumptions, names)
     pairs = fit_pairs(record, rows, place=place)
-    covariance, assembly = assemble(rows.scale, pairs, assumptions.n_components, place)
-    distribution = RectifiedGaussian(rows.bias, covariance, assumptions.floor, names)
+    covariance, nearest = nearest_covariance(rows.scale, pairs, assumptions.n_components, place)
+    distribution = RectifiedGaussian(rows.mean, covariance, assumptions.floor, names)
     if pairs.perfect_pairs:
         shown = listed(
             f"{column_label(i, names)} and {column_label(j, names)} ({pairs.correlation[i, j]:+.0f})"
@@ -116,14 +110,11 @@ def learn_record(record: PairMoments, assumptions: Assumptions, names: Names = N
             " made semidefinite; consider n_components= to learn a factor model.",
             "more-columns-than-rows",
         )
-    return Stages(distribution, rows, pairs, assembly)
+    return Stages(distribution, rows, pairs, nearest)
 
 
 def fit_record(
-    record: PairMoments,
-    assumptions: Assumptions,
-    names: Names = None,
-    near: PairCorrelations | None = None,
+    record: PairMoments, assumptions: Assumptions, names: Names = None, near: PairCorrelations | None = None
 ) -> tuple[RowParameters, PairCorrelations]:
     """The first two steps of that fit: marginals, and correlations that may not fit together. Correlations ``near``
     those of the record save time where their standard errors are not wanted."""
@@ -146,8 +137,8 @@ def fit_pairs(
     stderr[constant] = stderr[:, constant] = np.nan
     varying = np.flatnonzero(~constant)
     scale = np.where(constant, 1.0, rows.scale)
-    a = np.minimum(np.where(constant, 0.0, (rows.bias - rows.floor) / scale), LARGEST_A)
-    centre = np.maximum(rows.floor, rows.bias) - record.origin
+    a = np.minimum(np.where(constant, 0.0, (rows.mean - rows.floor) / scale), LARGEST_A)
+    centre = np.maximum(rows.floor, rows.mean) - record.origin
     o = record.observed
     sums = record.flat_sums()
     columns = Columns(a, moments_of_columns(a), rows.influence, record.column_rows)
@@ -172,6 +163,6 @@ def fit_pairs(
     return PairCorrelations(correlation, stderr, tuple(perfect))
 
 
-def census_of(record: PairMoments) -> Census:
+def counts_of(record: PairMoments) -> ColumnCounts:
     """The cells of the rows that a record is of, by weight."""
-    return Census(record.weight, record.column_weight, record.count.diagonal(), record.count == 0.0)
+    return ColumnCounts(record.weight, record.column_weight, record.count.diagonal(), record.count == 0.0)

@@ -99,11 +99,11 @@ class _Table:
     def __init__(self, record: PairMoments, rows: RowParameters, place: Place) -> None:
         varying, o = rows.scale > 0.0, record.observed
         scale = np.where(varying, rows.scale, 1.0)
-        a = np.minimum(np.where(varying, (rows.bias - rows.floor) / scale, 0.0), kernels.LARGEST_A)
+        a = np.minimum(np.where(varying, (rows.mean - rows.floor) / scale, 0.0), kernels.LARGEST_A)
         self._place, self._d = place, record.n_features
         self._sums = [place.array(each) for each in record.flat_sums()]
         self._seen = [] if o is None else [place.array(each.ravel()) for each in (o.count, o.squared_weight)]
-        self._units = [place.array(np.maximum(rows.floor, rows.bias) - record.origin), place.array(scale)]
+        self._units = [place.array(np.maximum(rows.floor, rows.mean) - record.origin), place.array(scale)]
         self._a = place.array(a)
         self._moments = [place.array(column) for column in moments_of_columns(a).T]
         self._influence = [[place.array(rows.influence[:, k, p]) for p in range(3)] for k in range(2)]
@@ -161,13 +161,13 @@ class _Table:
         return xp.sqrt(xp.clip((1.0 - share) / curvature + share * share * variance, 0.0, None))
 
     def _through(self, slopes: list[tuple[Any, Any]], weights: Row, at: Any, side: int) -> Row:
-        """-w' G_i H_i: how a statistic of one coordinate alone moves r through its bias and scale."""
+        """-w' G_i H_i: how a statistic of one coordinate alone moves r through its mean and scale."""
         take = self._place.xp.take
-        bias = sum(w * slope[0] for w, slope in zip(weights, slopes, strict=True))
+        mean = sum(w * slope[0] for w, slope in zip(weights, slopes, strict=True))
         scale = sum(w * slope[1] for w, slope in zip(weights, slopes, strict=True))
         out: Row = [None] * kernels.N_STATISTICS
         for k in range(3):
-            out[3 * side + k] = -bias * take(self._influence[0][k], at) - scale * take(self._influence[1][k], at)
+            out[3 * side + k] = -mean * take(self._influence[0][k], at) - scale * take(self._influence[1][k], at)
         return out
 
 
@@ -292,9 +292,7 @@ def _beside_one(place: Place, h: Any, k: Any, r: Any) -> Any:
     integral = _integral_to_one(place, h, sign * k, xp.abs(r))
     positive = _distribution(place, -xp.maximum(h, k)) - integral
     falling = xp.where(
-        h < 0.0,
-        _distribution(place, -k) - _distribution(place, h),
-        _distribution(place, -h) - _distribution(place, k),
+        h < 0.0, _distribution(place, -k) - _distribution(place, h), _distribution(place, -h) - _distribution(place, k)
     )
     negative = xp.where(h >= -k, xp.zeros_like(h), falling) + integral
     return xp.where(r > 0.0, positive, negative)
@@ -402,7 +400,7 @@ class Solved:
         return [each * size for each, size in zip(out, self._size, strict=True)]
 
     def marginal_gradient(self, side: int) -> list[tuple[Any, Any]]:
-        """d/d(bias, scale) of the twelve expectations, for one coordinate in units of its scale."""
+        """d/d(mean, scale) of the twelve expectations, for one coordinate in units of its scale."""
         a, c, work = self._model.a[side], self._model.c[side], self._work
         _slopes_in_marginal(a, c, _density(self._model.place.xp, a), side, work)
         return [(work[kernels.SLOPES, k], work[kernels.SLOPES + 1, k]) for k in _ALL]

@@ -49,11 +49,11 @@ _SMALLEST_ERROR = 1e-8  # of a correlation, that of a perfect one
 
 
 def scoring_correlation(
-    pairs: PairCorrelations, assembled: FloatArray, n_rows: float, rank: int | None = None, place: Any = None
+    pairs: PairCorrelations, nearest_one: FloatArray, n_rows: float, rank: int | None = None, place: Any = None
 ) -> tuple[FloatArray, Shrinkage]:
-    """(correlations to score rows by, what was done). ``assembled``: X; constant columns have no covariance in it. With
-    a ``rank`` k the model is W W' and noise: T of k factors itself, with what W leaves of each column as Psi."""
-    d = len(assembled)
+    """(correlations to score rows by, what was done). ``nearest_one``: X; constant columns have no covariance in it.
+    With a ``rank`` k the model is W W' and noise: T of k factors itself, with what W leaves of each column as Psi."""
+    d = len(nearest_one)
     r, variance, apart = _known(pairs, n_rows)
     if rank is not None and rank >= d:
         rank = None
@@ -61,21 +61,21 @@ def scoring_correlation(
     # Is X known so well that its own errors cost scores next to nothing?
     if rank is None and not certain and d * (d + 1) / n_rows <= _NO_MATTER:
         with suppress(LinAlgError):
-            lower, _ = dpotri(np.linalg.cholesky(assembled), lower=True)  # X^-1, its lower half alone
+            lower, _ = dpotri(np.linalg.cholesky(nearest_one), lower=True)  # X^-1, its lower half alone
             energy = _apart_energy(lower + np.tril(lower, -1).T, apart)
             certain = d * (d + 1) / n_rows + energy <= _NO_MATTER
     if certain:
-        return assembled, Shrinkage(0.0, 0, smallest_eigenvalue(assembled, place))
+        return nearest_one, Shrinkage(0.0, 0, smallest_eigenvalue(nearest_one, place))
     rows = rows_by_errors(r, variance, n_rows)
     if rank is not None:
         target = Target(factor_loadings(r, rank, _least_noise(variance, rows / (rank + 1)), place))
         amount, k, mixed = 1.0, rank, target.matrix
     else:
-        k, target = _target(assembled, rows, _least_noise(variance, rows), place=place)
+        k, target = _target(nearest_one, rows, _least_noise(variance, rows), place=place)
         amount = _amount(r, target, apart, n_rows, k, place)
         mixed = target.matrix
         mixed *= amount
-        mixed += (1.0 - amount) * assembled
+        mixed += (1.0 - amount) * nearest_one
     mixed *= 1.0 - _ROUNDING
     mixed[np.diag_indices(d)] += _ROUNDING
     return mixed, Shrinkage(amount, k, smallest_eigenvalue(mixed, place))

@@ -1,4 +1,4 @@
-"""A network on one screen: a path of graphs, the choice of one, its refit without a penalty, errors; what comes out.
+"""A graph on one screen: a path of graphs, the choice of one, its refit without a penalty, errors; what comes out.
 
 Halves. A rule is asked for its graphs of random halves of the rows, in pairs that have no row in common. The stability
 of an edge is the share of the halves that have it (Meinshausen and Buehlmann 2010; in pairs: Shah and Samworth 2013).
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import BoolArray, Doubt, FloatArray, PairCorrelations, Step, Watch, unwatched
+from unrelu.contracts import BoolArray, Diagnostic, FloatArray, PairCorrelations, Progress, Step, no_progress
 from unrelu.errors import InvalidDataError, InvalidParameterError, MissingDependencyError
 from unrelu.fit.shrinkage import rows_by_errors, rows_of_pairs
 from unrelu.graph.edges import (
@@ -52,7 +52,7 @@ _CERTAIN = 4.0  # standard errors of a correlation
 _ROWS_A_COLUMN = 2.0  # with fewer, and no halves to ask, the sparser rule
 FALSE_DISCOVERIES = 0.1
 UNSTABLE = 0.05
-OF_EDGES = ("trivial-network", "unstable-edges")  # kinds of doubts
+OF_EDGES = ("trivial-graph", "unstable-edges")  # kinds of diagnostics
 STABLE = 0.5  # share of the halves that have a stable edge
 _COMMON = 1.0 / 3.0  # of the edges of a half: so many common ones are enough
 _FEW = 10  # unstable edges that nothing is said of: each has its own error and stability
@@ -78,7 +78,7 @@ EDGE_COLUMNS = tuple(Edge.__annotations__)
 
 
 @dataclass(frozen=True, eq=False)
-class NetworkPath:
+class GraphPath:
     """Graphs from sparse to dense: penalty, number of edges and, where asked, what the choice looked at.
 
     ``instability``: 2 t (1 - t) of a pair that is tied in the share t of StARS's subsets, averaged over all pairs,
@@ -102,7 +102,7 @@ class NetworkPath:
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class Graph:
     """A graph with the partial correlations on it; matrices are d x d.
 
     ``precision`` and ``partial_correlation`` are the most likely ones with zeros where there is no edge, or, where
@@ -125,7 +125,7 @@ class Network:
     q_value: Annotated[FloatArray, "unbounded floats d d"]
     effective_rows: float
     n_subsets: int
-    path: NetworkPath | None
+    path: GraphPath | None
     rule: str = ""
     agreement: float = float("nan")
     n_left_out: int = 0
@@ -134,8 +134,8 @@ class Network:
     def n_edges(self) -> int:
         return int(np.count_nonzero(self.adjacency)) // 2
 
-    def reflected(self, sign: FloatArray) -> Self:
-        """The network of columns of which some, with sign -1, are turned upside down."""
+    def negated(self, sign: FloatArray) -> Self:
+        """The graph of columns of which some, with sign -1, are negated."""
         both = np.outer(sign, sign)
         return replace(self, precision=self.precision * both, partial_correlation=self.partial_correlation * both)
 
@@ -189,36 +189,36 @@ def check_selection(selection: str | float) -> None:
     )
 
 
-def learn_network(known: Known, selection: str | float, seed: int = 0, watch: Watch = unwatched) -> Network:
+def learn_graph(known: Known, selection: str | float, seed: int = 0, progress: Progress = no_progress) -> Graph:
     """The graph that ``selection`` takes, and the partial correlations on it."""
     check_selection(selection)
     known = replace(known, correlation=invertible(known.correlation))
-    watch(Step(CHOOSING))
+    progress(Step(CHOOSING))
     with blas_threads_for(len(known.correlation)):
         if selection == "fdr":
-            return _by_discoveries(known, seed, watch)
+            return _by_discoveries(known, seed, progress)
         if selection in ("auto", *_BY_INFORMATION):
-            return _by_information(known, str(selection), seed, watch)
-        return _by_path(known, selection, seed, watch)
+            return _by_information(known, str(selection), seed, progress)
+        return _by_path(known, selection, seed, progress)
 
 
-def _by_information(known: Known, selection: str, seed: int, watch: Watch) -> Network:
+def _by_information(known: Known, selection: str, seed: int, progress: Progress) -> Graph:
     """The edges of one rule, or of that which halves of the rows agree on."""
     rules = _BY_INFORMATION if selection == "auto" else (selection,)
 
-    def informed(known: Known) -> tuple[NetworkPath, BoolArray]:
+    def informed(known: Known) -> tuple[GraphPath, BoolArray]:
         """A path with the least EBIC chosen, and the edges of every rule."""
         penalties = penalties_for(known.correlation, known.effective_rows)
         graphs = _graphs(known.correlation, penalties)
         found = criteria(known.correlation, graphs, known.effective_rows)
-        path = NetworkPath(penalties, _edges_of(graphs), int(np.nanargmin(found)), criterion=found)
+        path = GraphPath(penalties, _edges_of(graphs), int(np.nanargmin(found)), criterion=found)
         edges = {"ebic": graphs[path.chosen]}
         if "likely" in rules:
             edges["likely"] = likely_edges(known.correlation, known.pair_rows, edges["ebic"])
         return path, np.array([edges[rule] for rule in rules])
 
     path, graphs = informed(known)
-    halves, best = _halves(known, lambda half: informed(half)[1], seed, watch), 0
+    halves, best = _halves(known, lambda half: informed(half)[1], seed, progress), 0
     if halves is not None:
         best = most_agreed(halves)
     elif selection == "auto" and known.effective_rows < _ROWS_A_COLUMN * len(known.correlation):
@@ -226,11 +226,11 @@ def _by_information(known: Known, selection: str, seed: int, watch: Watch) -> Ne
     graph = graphs[best]
     if selection == "auto" and halves is not None:
         graph = without_many_unstable(graph, np.mean(halves[best], axis=0))
-    network = _with_halves(_on_graph(known, graph, path, rules[best], watch), halves, best)
-    return replace(network, n_left_out=int(_edges_of(graphs[best] & ~graph)))
+    learned = _with_halves(_on_graph(known, graph, path, rules[best], progress), halves, best)
+    return replace(learned, n_left_out=int(_edges_of(graphs[best] & ~graph)))
 
 
-def _by_path(known: Known, selection: str | float, seed: int, watch: Watch) -> Network:
+def _by_path(known: Known, selection: str | float, seed: int, progress: Progress) -> Graph:
     """The graph with a penalty that is given, or that StARS takes."""
     if selection == "stars" and known.groups is None:
         raise InvalidParameterError(
@@ -243,19 +243,19 @@ def _by_path(known: Known, selection: str | float, seed: int, watch: Watch) -> N
     graphs = _graphs(known.correlation, penalties)
     n_edges = _edges_of(graphs)
     if selection == "stars" and known.groups is not None:
-        found = known.groups.subsets(lambda r: neighbourhood_graphs(invertible(r), penalties), seed, watch)
+        found = known.groups.subsets(lambda r: neighbourhood_graphs(invertible(r), penalties), seed, progress)
         unstable = instability(np.mean(found, axis=0))
         chosen = most_stable(unstable)
     else:
         chosen = int(np.flatnonzero(penalties == float(selection))[0])
-    path, penalty, halves = NetworkPath(penalties, n_edges, chosen, unstable), penalties[[chosen]], None
+    path, penalty, halves = GraphPath(penalties, n_edges, chosen, unstable), penalties[[chosen]], None
     if path.penalty > 0.0:
-        halves = _halves(known, lambda half: _graphs(half.correlation, penalty), seed, watch)
+        halves = _halves(known, lambda half: _graphs(half.correlation, penalty), seed, progress)
     rule = "stars" if selection == "stars" else "penalty"
-    return _with_halves(_on_graph(known, graphs[chosen], path, rule, watch), halves)
+    return _with_halves(_on_graph(known, graphs[chosen], path, rule, progress), halves)
 
 
-def _by_discoveries(known: Known, seed: int, watch: Watch) -> Network:
+def _by_discoveries(known: Known, seed: int, progress: Progress) -> Graph:
     """All partial correlations without a penalty, and as edges those that are not 0."""
     d = len(known.correlation)
     if known.effective_rows < 2 * d:
@@ -265,16 +265,16 @@ def _by_discoveries(known: Known, seed: int, watch: Watch) -> Network:
             " selection='auto', 'likely', 'ebic' or 'stars'."
         )
     every = ~np.eye(d, dtype=bool)
-    network = _on_graph(known, every, None, "fdr", watch)
-    q = q_values(network.partial_correlation, network.stderr, network.degrees)
-    network = replace(network, adjacency=q <= FALSE_DISCOVERIES, q_value=q)  # NaN is none
+    graph = _on_graph(known, every, None, "fdr", progress)
+    q = q_values(graph.partial_correlation, graph.stderr, graph.degrees)
+    graph = replace(graph, adjacency=q <= FALSE_DISCOVERIES, q_value=q)  # NaN is none
 
     def discovered(half: Known) -> BoolArray:
         larger = np.sqrt((known.effective_rows - d + 1.0) / max(half.effective_rows - d + 1.0, 1.0))
         found = partial_correlations(refitted_precision(half.correlation, every))
-        return np.asarray(q_values(found, larger * network.stderr, network.degrees) <= FALSE_DISCOVERIES)[None]
+        return np.asarray(q_values(found, larger * graph.stderr, graph.degrees) <= FALSE_DISCOVERIES)[None]
 
-    return _with_halves(network, _halves(known, discovered, seed, watch))
+    return _with_halves(graph, _halves(known, discovered, seed, progress))
 
 
 def _edges_of(graphs: BoolArray) -> Any:
@@ -291,38 +291,38 @@ def _graphs(correlation: FloatArray, penalties: FloatArray) -> BoolArray:
     return graphs
 
 
-def _halves(known: Known, graphs_of: Callable[[Known], BoolArray], seed: int, watch: Watch) -> BoolArray | None:
+def _halves(known: Known, graphs_of: Callable[[Known], BoolArray], seed: int, progress: Progress) -> BoolArray | None:
     """Graphs of random halves of the rows, r x 2k x d x d for r graphs of each; None where there can be none."""
 
     def of_half(correlation: FloatArray, share: float) -> BoolArray:
         rows, pair_rows = share * known.effective_rows, share * known.pair_rows
         return graphs_of(Known(invertible(correlation), rows, pair_rows))
 
-    found = [] if known.groups is None else known.groups.halves(of_half, seed, watch)
+    found = [] if known.groups is None else known.groups.halves(of_half, seed, progress)
     return np.stack(found, axis=1) if found else None
 
 
-def _on_graph(known: Known, graph: BoolArray, path: NetworkPath | None, rule: str, watch: Watch) -> Network:
+def _on_graph(known: Known, graph: BoolArray, path: GraphPath | None, rule: str, progress: Progress) -> Graph:
     """The most likely partial correlations with zeros where there is no edge, and their errors."""
     precision = refitted_precision(known.correlation, graph)
     partial = partial_correlations(precision)
-    stderr, degrees = partial_errors(known.groups, partial, graph, known.effective_rows, watch)
+    stderr, degrees = partial_errors(known.groups, partial, graph, known.effective_rows, progress)
     stderr, unknown = np.where(graph, stderr, np.nan), np.full_like(partial, np.nan)
     np.fill_diagonal(stderr, 0.0)
-    return Network(graph, precision, partial, stderr, degrees, unknown, unknown, known.effective_rows, 0, path, rule)
+    return Graph(graph, precision, partial, stderr, degrees, unknown, unknown, known.effective_rows, 0, path, rule)
 
 
-def _with_halves(network: Network, halves: BoolArray | None, rule: int = 0) -> Network:
+def _with_halves(graph: Graph, halves: BoolArray | None, rule: int = 0) -> Graph:
     """With what halves of the rows say of its edges, by the rule at that place."""
     if halves is None:
-        return network
+        return graph
     found = halves[rule]
-    return replace(network, stability=np.mean(found, axis=0), agreement=agreement(found), n_subsets=len(found))
+    return replace(graph, stability=np.mean(found, axis=0), agreement=agreement(found), n_subsets=len(found))
 
 
-def in_columns(network: Network, columns: NDArray[np.intp], scale: FloatArray) -> Network:
-    """The network of all columns, with norms ``scale``, from that of the correlations of ``columns``, the others
-    without edges."""
+def in_columns(graph: Graph, columns: NDArray[np.intp], scale: FloatArray) -> Graph:
+    """The graph of all columns, with standard deviations ``scale``, from that of the correlations of ``columns``,
+    the others without edges."""
     d, square = len(scale), np.ix_(columns, columns)
 
     def spread(part: FloatArray, others: float) -> FloatArray:
@@ -330,16 +330,16 @@ def in_columns(network: Network, columns: NDArray[np.intp], scale: FloatArray) -
         whole[square] = part
         return whole
 
-    partial = spread(network.partial_correlation, 0.0)
+    partial = spread(graph.partial_correlation, 0.0)
     np.fill_diagonal(partial, 1.0)
     return replace(
-        network,
-        adjacency=spread(network.adjacency.astype(np.float64), 0.0) > 0.0,
-        precision=spread(network.precision / np.outer(scale[columns], scale[columns]), 0.0),
+        graph,
+        adjacency=spread(graph.adjacency.astype(np.float64), 0.0) > 0.0,
+        precision=spread(graph.precision / np.outer(scale[columns], scale[columns]), 0.0),
         partial_correlation=partial,
-        stderr=spread(network.stderr, np.nan),
-        stability=spread(network.stability, np.nan),
-        q_value=spread(network.q_value, np.nan),
+        stderr=spread(graph.stderr, np.nan),
+        stability=spread(graph.stability, np.nan),
+        q_value=spread(graph.q_value, np.nan),
     )
 
 
@@ -347,12 +347,12 @@ def check_rows(n_rows: int, n_columns: int, varying: int) -> None:
     """Raise where no pair of columns varies."""
     if n_columns < 2:
         raise InvalidDataError(
-            "A network needs at least two columns, and the table has one (n_features = 1): add the columns that it may"
+            "A graph needs at least two columns, and the table has one (n_features = 1): add the columns that it may"
             " be tied to."
         )
     if varying < 2:
         raise InvalidDataError(
-            f"A network needs at least two columns that vary, and of {n_columns} in {n_rows:,} rows"
+            f"A graph needs at least two columns that vary, and of {n_columns} in {n_rows:,} rows"
             f" {counted(varying, 'column')} does."
         )
 
@@ -391,42 +391,42 @@ def without_many_unstable(graph: BoolArray, stability: FloatArray) -> BoolArray:
     return stable if 2 * unstable > np.count_nonzero(graph) // 2 and unstable > len(graph) else graph
 
 
-def doubts_of_edges(network: Network) -> list[Doubt]:
+def diagnostics_of_edges(graph: Graph) -> list[Diagnostic]:
     """What to say where the graph has no edge, or all; and where most edges are unstable, left out or not."""
-    found = network.n_edges + network.n_left_out
-    doubts, path, d = [], network.path, len(network.adjacency)
-    if path is not None and network.rule == "stars":
-        if found == 0 and path.penalties[0] > _CERTAIN / np.sqrt(network.effective_rows):
+    found = graph.n_edges + graph.n_left_out
+    diagnostics, path, d = [], graph.path, len(graph.adjacency)
+    if path is not None and graph.rule == "stars":
+        if found == 0 and path.penalties[0] > _CERTAIN / np.sqrt(graph.effective_rows):
             words = (
                 "the rule 'stars' leaves no edge though some columns are clearly correlated: subsets of the rows never"
                 " agree on average, as happens where columns are few."
             )
-            doubts.append(Doubt("trivial-network", (), words, "Use selection='auto'."))
-    elif path is not None and network.rule == "penalty":
+            diagnostics.append(Diagnostic("trivial-graph", (), words, "Use selection='auto'."))
+    elif path is not None and graph.rule == "penalty":
         largest = float(path.penalties[path.n_edges > 0].max(initial=0.0))
         said = f"the penalty {path.penalty:g} leaves"
         if found == 0:
             remedy = f"The first edge comes below {largest:.3g}."
-            doubts.append(Doubt("trivial-network", (), f"{said} no edge.", remedy))
+            diagnostics.append(Diagnostic("trivial-graph", (), f"{said} no edge.", remedy))
         elif found == d * (d - 1) // 2 and d > 2:
             remedy = f"Larger ones, up to {largest:.3g}, leave fewer."
-            doubts.append(Doubt("trivial-network", (), f"{said} all {counted(found, 'edge')}.", remedy))
-    edges = np.triu(network.adjacency, 1)
-    unstable = int(np.count_nonzero(network.stability[edges] < STABLE)) + network.n_left_out
-    if network.n_subsets == 0 or 2 * unstable <= found or unstable < _FEW:
-        return doubts
-    share = "none" if np.isnan(network.agreement) else f"{network.agreement:.0%}"
+            diagnostics.append(Diagnostic("trivial-graph", (), f"{said} all {counted(found, 'edge')}.", remedy))
+    edges = np.triu(graph.adjacency, 1)
+    unstable = int(np.count_nonzero(graph.stability[edges] < STABLE)) + graph.n_left_out
+    if graph.n_subsets == 0 or 2 * unstable <= found or unstable < _FEW:
+        return diagnostics
+    share = "none" if np.isnan(graph.agreement) else f"{graph.agreement:.0%}"
     words = (
-        f"of {found:,} edges by {network.rule!r} {unstable:,} are found in fewer than half of {network.n_subsets}"
+        f"of {found:,} edges by {graph.rule!r} {unstable:,} are found in fewer than half of {graph.n_subsets}"
         f" halves of the rows, and two halves without a common row share {share} of theirs:"
     )
-    if network.n_left_out:
+    if graph.n_left_out:
         words += f" those {unstable:,} are left out."
-        remedy = f"More rows tell more edges; selection={network.rule!r} gives all of these."
+        remedy = f"More rows tell more edges; selection={graph.rule!r} gives all of these."
     else:
         words += " they may be chance."
         remedy = f"Take the {found - unstable:,} with a stability of {STABLE} and more, or add rows."
-    return [*doubts, Doubt("unstable-edges", (), words, remedy)]
+    return [*diagnostics, Diagnostic("unstable-edges", (), words, remedy)]
 
 
 def instability(shares: FloatArray) -> FloatArray:
@@ -461,7 +461,7 @@ def networkx_module() -> Any:
     try:
         import networkx
     except ImportError as error:
-        raise MissingDependencyError('Graphs need networkx: pip install "unrelu[network]".') from error
+        raise MissingDependencyError('Graphs need networkx: pip install "unrelu[graph]".') from error
     return networkx
 
 

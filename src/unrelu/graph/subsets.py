@@ -29,10 +29,10 @@ from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 from sklearn.exceptions import ConvergenceWarning
 
-from unrelu.contracts import Assumptions, BoolArray, FloatArray, PairCorrelations, Step, Watch
+from unrelu.contracts import Assumptions, BoolArray, FloatArray, PairCorrelations, Progress, Step
 from unrelu.errors import InvalidDataError, UnreluWarning
 from unrelu.fit.jackknife import LEAVING_OUT, group_deviations
-from unrelu.fit.nearest import assemble
+from unrelu.fit.nearest import nearest_covariance
 from unrelu.fit.one_pass import Names, fit_record
 from unrelu.graph.edges import ROUGHLY, invertible, partial_correlations, refitted_precision
 from unrelu.passes.engine import available_cores, map_in_threads
@@ -45,7 +45,7 @@ _FEWEST_ROWS = 20  # in a subset
 _FEWEST_VALUES = 2  # above the floor, of a column
 _MANY_ROWS, _SHARE = 144, 0.8
 _SUBSETS = "Looking at subsets of the rows"
-_BY_COLUMN = ("floor", "mirrored", "shapes")  # what a table is assumed to have
+_BY_COLUMN = ("floor", "negated", "margins")  # what a table is assumed to have
 _FEWEST_PAIRS = 10  # from which a prior can be learned
 _DEGREES = 1e-2, 1e4  # of a prior
 _FEW_GROUPS = 5
@@ -75,12 +75,12 @@ class RowGroups:
             raise InvalidDataError("A column does not vary.")
         return np.asarray(part / np.outer(scale, scale))
 
-    def left_out(self, answer: Callable[[FloatArray], T], watch: Watch) -> list[T]:
+    def left_out(self, answer: Callable[[FloatArray], T], progress: Progress) -> list[T]:
         """What ``answer`` gives for the correlations without every group in turn."""
         n = len(self.record.parts)
-        return self._each(LEAVING_OUT, self.record.left_out(), n, lambda part: answer(self.correlation(part)), watch)
+        return self._each(LEAVING_OUT, self.record.left_out(), n, lambda part: answer(self.correlation(part)), progress)
 
-    def subsets(self, answer: Callable[[FloatArray], T], seed: int, watch: Watch) -> list[T]:
+    def subsets(self, answer: Callable[[FloatArray], T], seed: int, progress: Progress) -> list[T]:
         """The same for random subsets of the groups, each with about 10 sqrt(n) of n rows, as Liu, Roeder and Wasserman
         (2010) have it."""
         rows, groups = self.record.n_rows, self.record.effective_groups
@@ -100,14 +100,14 @@ class RowGroups:
         rng = np.random.default_rng(seed)
         chosen = (self._joined(self.drawn(rng, share)[0]) for _ in range(SUBSETS))
         try:
-            return self._each(_SUBSETS, chosen, SUBSETS, lambda part: answer(self.correlation(part)), watch)
+            return self._each(_SUBSETS, chosen, SUBSETS, lambda part: answer(self.correlation(part)), progress)
         except InvalidDataError as error:
             raise InvalidDataError(
                 f"selection='stars' looks at subsets of the rows, and in one of them a column cannot be learned."
                 f" {error} Otherwise use selection='auto', which needs no subsets."
             ) from error
 
-    def halves(self, answer: Callable[[FloatArray, float], T], seed: int, watch: Watch) -> list[T]:
+    def halves(self, answer: Callable[[FloatArray, float], T], seed: int, progress: Progress) -> list[T]:
         """What ``answer`` gives for the correlations of random halves of the groups, and their shares of the rows. Each
         half is followed by the other one. A column that a half cannot tell is uncorrelated there. There are none where
         rows or groups are too few."""
@@ -120,7 +120,7 @@ class RowGroups:
 
         chosen = (self._joined(half) for _ in range(SUBSETS // 2) for half in self.drawn(rng, 0.5))
         try:
-            return self._each(_SUBSETS, chosen, SUBSETS, of_half, watch)
+            return self._each(_SUBSETS, chosen, SUBSETS, of_half, progress)
         except InvalidDataError:  # a half has values that nobody can learn from
             return []
 
@@ -149,11 +149,16 @@ class RowGroups:
 
     def _covariance(self, record: PairMoments) -> FloatArray:
         rows, pairs = fit_record(record, self.assumptions, self.names, self.near)
-        covariance, _ = assemble(rows.scale, pairs)
+        covariance, _ = nearest_covariance(rows.scale, pairs)
         return covariance[np.ix_(self.columns, self.columns)]
 
     def _each(
-        self, stage: str, records: Iterator[PairMoments], total: int, answer: Callable[[PairMoments], T], watch: Watch
+        self,
+        stage: str,
+        records: Iterator[PairMoments],
+        total: int,
+        answer: Callable[[PairMoments], T],
+        progress: Progress,
     ) -> list[T]:
         """As many at a time as there are cores."""
         # What is doubtful in the whole was said; of subsets it would be said once more for each. What threads ignore by
@@ -163,7 +168,7 @@ class RowGroups:
                 warnings.simplefilter("ignore", kind)
             found: list[T] = []
             while batch := list(islice(records, available_cores())):
-                watch(Step(stage, len(found), total))
+                progress(Step(stage, len(found), total))
                 found += map_in_threads(answer, batch)
         return found
 
@@ -183,7 +188,7 @@ class RowGroups:
 
 
 def partial_errors(
-    groups: RowGroups | None, partial: FloatArray, adjacency: BoolArray, effective_rows: float, watch: Watch
+    groups: RowGroups | None, partial: FloatArray, adjacency: BoolArray, effective_rows: float, progress: Progress
 ) -> tuple[FloatArray, float]:
     """(standard errors of the partial correlations on a graph, their degrees of freedom)."""
     model = np.asarray((1.0 - partial**2) / np.sqrt(max(effective_rows - len(partial) + 1.0, 1.0)))  # the root of f
@@ -196,7 +201,7 @@ def partial_errors(
         return np.asarray(partial_correlations(refit)[first, second])
 
     try:
-        moved = np.array(groups.left_out(on_graph, watch))
+        moved = np.array(groups.left_out(on_graph, progress))
         centre = on_graph(groups.correlation(groups.record.whole))
     except InvalidDataError as error:
         warn(

@@ -11,23 +11,23 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from unrelu.contracts import Step, Watch, unwatched
+from unrelu.contracts import Progress, Step, no_progress
 
 F = TypeVar("F", bound=Callable[..., Any])
 COMPILING = Step("Compiling", words="once after an installation, for about 15 s of one core")
 
 
 @contextmanager
-def telling_of_compiling(watch: Watch) -> Iterator[None]:
-    """While inside, ``watch`` hears of it when a kernel is compiled: not when it is found in numba's cache."""
-    if watch is unwatched:
+def telling_of_compiling(progress: Progress) -> Iterator[None]:
+    """While inside, ``progress`` hears of it when a kernel is compiled: not when it is found in numba's cache."""
+    if progress is no_progress:
         yield
         return
     from numba.core import event
 
     class Listener(event.Listener):
         def on_start(self, _: Any) -> None:
-            watch(COMPILING)
+            progress(COMPILING)
 
         def on_end(self, _: Any) -> None:
             """The next step says how the work goes on."""
@@ -41,7 +41,7 @@ def tells_of_compiling(method: F) -> F:
 
     @functools.wraps(method)
     def run(self: Any, *args: Any, **options: Any) -> Any:
-        with telling_of_compiling(self._watch):
+        with telling_of_compiling(self._progress):
             return method(self, *args, **options)
 
     return run  # type: ignore[return-value]

@@ -29,7 +29,7 @@ _LEAST_VARIANCE = 1e-9
 _FARTHEST, _FARTHEST_HELD = (
     1e6,
     100.0,
-)  # standard deviations: beyond, a cell is as strange, and is held for less strange
+)  # standard deviations: beyond, a cell is as outlying, and is held for less outlying
 _LEAST_CUT, _MOST_CUT = 1e-6, 1.0 - 1e-9  # share of its variance that a truncation takes
 _CERTAIN = 20.0  # log odds beyond which the other side adds nothing
 _MOST_SWEEPS, _STILL = 60, 1e-4  # of sites, by their spread
@@ -59,7 +59,7 @@ def _move_noise(b: FloatArray, g: FloatArray, column: FloatArray, k: int, change
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _log_genuine(
+def _log_inlier(
     k: int, b: FloatArray, g: FloatArray, noise: FloatArray, held: FloatArray, u: FloatArray, kind: Any
 ) -> float:
     """Log density of cell k given the kept others; log probability where it is floored."""
@@ -101,18 +101,18 @@ def _truncate(k: int, state: Any) -> float:
 
 
 @helper
-def _begin(values: Any, row: int, law: Any, log_bad: Any, state: Any) -> float:
+def _begin(values: Any, row: int, distribution: Any, log_bad: Any, state: Any) -> float:
     """Cells that are rather bad by their column alone start aside, floored ones as in their column alone.
 
     What log det B gains.
     """
     b, g, column, noise, held, u, kind, kept, _ = state
-    floor, bias, scale, precision = law
+    floor, mean, scale, precision = distribution
     d, gained = len(g), 0.0
     for j in range(d):
         x = values[row, j]
         kind[j] = SEEN if x > floor[j] else FLOORED if x <= floor[j] else MISSING
-        u[j] = ((x if kind[j] == SEEN else floor[j]) - bias[j]) / scale[j]
+        u[j] = ((x if kind[j] == SEEN else floor[j]) - mean[j]) / scale[j]
         u[j] = min(max(u[j], -_FARTHEST), _FARTHEST)
         noise[j], held[j], kept[j] = _ASIDE, 0.0, False
         if kind[j] == SEEN:
@@ -146,7 +146,7 @@ def _settle(row: int, log_bad: Any, state: Any) -> float:
         for k in range(d):
             if kind[k] == MISSING:
                 continue
-            ratio[k] = _log_genuine(k, b, g, noise, held, u, kind) - log_bad[row, k]
+            ratio[k] = _log_inlier(k, b, g, noise, held, u, kind) - log_bad[row, k]
             gain = -ratio[k] if kept[k] else ratio[k]
             if gain > most:
                 most, at = gain, k
@@ -206,7 +206,7 @@ def _compare_rivals(row: int, log_bad: Any, state: Any) -> None:
         for j in range(len(g)):
             if not kept[j]:
                 continue
-            with_k = _log_genuine(j, b, g, noise, held, u, kind) - log_bad[row, j]
+            with_k = _log_inlier(j, b, g, noise, held, u, kind) - log_bad[row, j]
             odds = aside - with_k
             if two and with_k < 0.0:
                 ratio[j] = min(ratio[j], aside)
@@ -232,14 +232,14 @@ def _log_row(row: int, log_det: float, log_bad: Any, state: Any) -> float:
             # Rounding may take a variance below 0 where others nearly determine the cell.
             spread, off = max(1.0 / b[k, k], noise[k] + _LEAST_VARIANCE), g[k] / b[k, k]
             total += 0.5 * (_LOG_2PI + math.log(spread) + off * off / spread)
-            total += _log_genuine(k, b, g, noise, held, u, kind)
+            total += _log_inlier(k, b, g, noise, held, u, kind)
     return total
 
 
 @kernel
 def judge_cells(
     values: Any,
-    law: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
+    distribution: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     log_det: float,
     log_bad: FloatArray,
     converged: bool,
@@ -251,9 +251,9 @@ def judge_cells(
     standard deviation of y_j by the other cells that are kept, unless it is empty; ``log_rows``: log density of every
     row.
 
-    ``law``: (floor, bias, scale, Q = R^-1), and ``log_det`` of Q. ``log_bad``: log of a cell's density among the bad,
-    per unit of scale, times the odds of being so. ``converged``: sites of floored cells are renewed until they are
-    still, not once.
+    ``distribution``: (floor, mean, scale, Q = R^-1), and ``log_det`` of Q. ``log_bad``: log of a cell's density among
+    the bad, per unit of scale, times the odds of being so. ``converged``: sites of floored cells are renewed until they
+    are still, not once.
     """
     n, d = values.shape
     state = (
@@ -263,7 +263,7 @@ def judge_cells(
     b, g, _, noise, held, _, _, _, ratio = state
     for row in range(n):
         ratio[:] = 0.0
-        total = log_det + _begin(values, row, law, log_bad, state)
+        total = log_det + _begin(values, row, distribution, log_bad, state)
         total += _settle(row, log_bad, state)
         for _ in range(2 if converged else 1):
             total += _refine(_MOST_SWEEPS if converged else 1, state)

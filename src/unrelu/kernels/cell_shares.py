@@ -48,11 +48,11 @@ def find_bins(values: Any, floor: Any, edges: FloatArray, starts: Any, bins: Any
 
 
 @kernel
-def bin_posteriors(bins: Any, genuine: FloatArray, weights: FloatArray, shares: FloatArray, sums: FloatArray) -> None:
+def bin_posteriors(bins: Any, inlier: FloatArray, weights: FloatArray, shares: FloatArray, sums: FloatArray) -> None:
     """sums[0, k] += bad cells expected in bin k; sums[1, k] += log-likelihood gained there, where there is room for it.
 
-    ``genuine``: densities of the cells, in units of those of their bin, which no unit of the column changes;
-    ``shares[0]`` those of the bins, ``shares[1]`` what is left to the genuine cells of the bin's column.
+    ``inlier``: densities of the cells, in units of those of their bin, which no unit of the column changes;
+    ``shares[0]`` those of the bins, ``shares[1]`` what is left to the inlier cells of the bin's column.
     """
     n, d = bins.shape
     for i in range(n):
@@ -62,7 +62,7 @@ def bin_posteriors(bins: Any, genuine: FloatArray, weights: FloatArray, shares: 
         for j in range(d):
             k = bins[i, j]
             if k >= 0 and shares[0, k] > 0.0:
-                odds = shares[0, k] / (shares[1, k] * genuine[i, j])
+                odds = shares[0, k] / (shares[1, k] * inlier[i, j])
                 sums[0, k] += w * odds / (1.0 + odds)
                 if sums.shape[0] > 1:
                     sums[1, k] += w * math.log1p(odds)
@@ -82,36 +82,37 @@ def floor_scores(
     gradient: FloatArray,
     information: FloatArray,
 ) -> None:
-    """How the log-likelihood of every column, its cells given the others of their rows, moves with its bias (by norms),
+    """How the log-likelihood of every column, its cells given the others of their rows, moves with its mean (by
+    standard deviations),
     the log of its norm and the share of its cells that are bad and at the floor: sums of scores, and of their products.
 
-    A cell has the density m = left g + shares_k b, with g that of N(bias + norm mean, (norm deviation)^2), or the
+    A cell has the density m = left g + shares_k b, with g that of N(mean + std m, (std s)^2), m and s predicted, or the
     probability of being at the floor, and b that of its bin k; ``predicted``: (mean, deviation) of every cell;
-    ``model``: (bias, norm) of every column. The first bin of a column is its floor.
+    ``model``: (mean, norm) of every column. The first bin of a column is its floor.
     """
     n, d = values.shape
     score = np.empty(3)
     for j in range(d):
-        bias, norm = model[0, j], model[1, j]
+        mean, norm = model[0, j], model[1, j]
         for i in range(n):
             k = bins[i, j]
             if k < 0 or weights[i] == 0.0:
                 continue
             above = values[i, j] > floor[j]
-            u = ((values[i, j] if above else floor[j]) - bias) / norm
+            u = ((values[i, j] if above else floor[j]) - mean) / norm
             deviation = predicted[1, i, j]
             z = min(max((u - predicted[0, i, j]) / deviation, -_FARTHEST), _FARTHEST)
             if above:
-                log_genuine, slope = -0.5 * (z * z + _LOG_2PI) - math.log(deviation * norm), z
+                log_inlier, slope = -0.5 * (z * z + _LOG_2PI) - math.log(deviation * norm), z
             else:
-                log_genuine, slope = log_probability_and_hazard(z)
+                log_inlier, slope = log_probability_and_hazard(z)
                 slope = -slope
-            genuine = math.exp(log_genuine - log_bin[i, j])  # in units of b, which is 1 at the floor
-            total = left[j] * genuine + shares[k]
-            trust = left[j] * genuine / total
+            inlier = math.exp(log_inlier - log_bin[i, j])  # in units of b, which is 1 at the floor
+            total = left[j] * inlier + shares[k]
+            trust = left[j] * inlier / total
             score[0] = trust * slope / deviation
             score[1] = trust * (slope * u / deviation - (1.0 if above else 0.0))
-            score[2] = ((0.0 if above else 1.0) - genuine) / total
+            score[2] = ((0.0 if above else 1.0) - inlier) / total
             for a in range(3):
                 gradient[j, a] += weights[i] * score[a]
                 for b in range(a + 1):

@@ -1,15 +1,14 @@
 """Rows whose correlations are factors and noise: density, cheap or converged, and score.
 
 Rows and marks are those of :mod:`unrelu.kernels.hidden_cells`. In units where y has unit variances (or any others) let
-y_j = b_j + l_j'f + e_j, f ~ N(0, I_k), e_j ~ N(0, psi_j). Given f the cells are independent, so that f alone has a law
-to be kept. The seen cells u = y - b give
+y_j = b_j + l_j'f + e_j, f ~ N(0, I_k), e_j ~ N(0, psi_j). Given f the cells are independent, so that f alone has a
+distribution to be kept. The seen cells u = y - b give
 
     f | x_o ~ N(S g, S),     S^-1 = P = I + sum_o l_j l_j'/psi_j,     g = sum_o l_j u_j/psi_j,
     u' (R_oo)^-1 u = sum_o u_j^2/psi_j - g'S g,     log det R_oo = sum_o log psi_j + log det P            all exact.
 
-Every cut-off cell is a probit site on t = l_j'f, to which expectation propagation gives the form
-exp(nu t - tau t^2 / 2) that matches mean and variance of t under its cavity N(m, v) times the true site. Turned so that
-it asks "at most",
+Every cut-off cell is a probit site on t = l_j'f, to which expectation propagation gives the form exp(nu t - tau t^2 /
+2) that matches mean and variance of t under its cavity N(m, v) times the true site. Turned so that it asks "at most",
 
     a = (limit - m)/sqrt(v + psi)      lambda = phi(a)/Phi(a)      q = lambda (lambda + a)/(v + psi)
     mean of t = m - v lambda/sqrt(v + psi)                           variance of t = v (1 - v q).
@@ -54,9 +53,9 @@ _PER_SCALE, _LOG_NOISE, _SIDE, _LIMIT, _TAU, _NU, _SKEW, _N_CELLS = range(8)  # 
 @helper
 def _seen_cells(
     values: Any,
-    beyond: Any,
+    censoring: Any,
     row: int,
-    bias: FloatArray,
+    mean: FloatArray,
     loadings: FloatArray,
     noise: FloatArray,
     cells: FloatArray,
@@ -76,9 +75,9 @@ def _seen_cells(
         p[i, i] = 1.0
     square = rest = size = 0.0
     for cell in range(d):
-        u = (values[row, cell] - bias[cell]) * cells[_PER_SCALE, cell]
-        cells[_SIDE, cell] = -beyond[row, cell]
-        if beyond[row, cell] != 0 or u != u:
+        u = (values[row, cell] - mean[cell]) * cells[_PER_SCALE, cell]
+        cells[_SIDE, cell] = -censoring[row, cell]
+        if censoring[row, cell] != 0 or u != u:
             cells[_LIMIT, cell] = u * cells[_SIDE, cell]
             continue
         if abs(u) > most:
@@ -262,8 +261,8 @@ def _log_probability(
 @kernel
 def factor_log_densities(
     values: Any,
-    beyond: Any,
-    bias: FloatArray,
+    censoring: Any,
+    mean: FloatArray,
     scale: FloatArray,
     loadings: FloatArray,
     noise: FloatArray,
@@ -277,11 +276,11 @@ def factor_log_densities(
     for cell in range(d):
         cells[_PER_SCALE, cell], cells[_LOG_NOISE, cell] = 1.0 / scale[cell], math.log(noise[cell])
     for row in range(len(values)):
-        square, rest, size = _seen_cells(values, beyond, row, bias, loadings, noise, cells, p, g, FARTHEST)
+        square, rest, size = _seen_cells(values, censoring, row, mean, loadings, noise, cells, p, g, FARTHEST)
         explained, log_det = _factors_given_seen(p, g, s)
         square = max(square - explained, 0.5 * size / max(d, 1))  # against rounding: no eigenvalue is above d
         if size > FAR * FAR:
-            _seen_cells(values, beyond, row, bias, loadings, noise, cells, p, g, FAR)
+            _seen_cells(values, censoring, row, mean, loadings, noise, cells, p, g, FAR)
             _factors_given_seen(p, g, s)
         if converged:
             probability, fallen = _propagate(loadings, noise, cells, s, vectors, _STILL)
@@ -296,15 +295,15 @@ def factor_log_densities(
 @kernel
 def factor_scores(
     u: Any,
-    beyond: Any,
-    bias: FloatArray,
+    censoring: Any,
+    mean: FloatArray,
     loadings: FloatArray,
     noise: FloatArray,
     densities: FloatArray,
     corrections: FloatArray,
     scores: Any,
 ) -> None:
-    """``densities[i]``: log density of row i; ``scores[i]``: its derivative in bias, loadings (by rows), log noise.
+    """``densities[i]``: log density of row i; ``scores[i]``: its derivative in mean, loadings (by rows), log noise.
 
     ``corrections[i]``: what is left out of the density; an empty array where it is not wanted.
     """
@@ -314,7 +313,7 @@ def factor_scores(
     for cell in range(d):
         cells[_PER_SCALE, cell], cells[_LOG_NOISE, cell] = 1.0, math.log(noise[cell])
     for row in range(len(u)):
-        square, rest, _ = _seen_cells(u, beyond, row, bias, loadings, noise, cells, p, g, FARTHEST)
+        square, rest, _ = _seen_cells(u, censoring, row, mean, loadings, noise, cells, p, g, FARTHEST)
         explained, log_det = _factors_given_seen(p, g, s)
         _, fallen = _propagate(loadings, noise, cells, s, vectors, _STILL_FOR_SCORES)
         probability, correction = _log_probability(fallen, loadings, noise, cells, s, vectors)
@@ -328,14 +327,14 @@ def factor_scores(
                 for i in range(k):
                     scores[row, at + i] = 0.0
                 continue
-            t, mean = _along(j, loadings, s, vectors)
+            t, expected = _along(j, loadings, s, vectors)
             if side == 0.0:
-                r, square, slope = u[row, j] - bias[j] - mean, t, -1.0
+                r, square, slope = u[row, j] - mean[j] - expected, t, -1.0
                 for i in range(k):
                     r -= loadings[j, i] * g[i]
             else:
                 tau = cells[_TAU, j]
-                v, centre = t / (1.0 - t * tau), (side * mean - t * cells[_NU, j]) / (1.0 - t * tau)
+                v, centre = t / (1.0 - t * tau), (side * expected - t * cells[_NU, j]) / (1.0 - t * tau)
                 spread = v + psi
                 _, hazard, left = cut_normal((cells[_LIMIT, j] - centre) / math.sqrt(spread))
                 rho = psi / spread

@@ -1,13 +1,13 @@
 """What a row's cells say about those that are hidden: the density of rows, cell by cell, cheap or converged.
 
-A row is ``values`` and ``beyond``: -1 where a cell only says "at most the number in it", 1 for "at least", 0 where the
-number is the value (NaN: missing). In units where y has mean 0 and unit variances, let Q be the inverse of its
+A row is ``values`` and ``censoring``: -1 where a cell only says "at most the number in it", 1 for "at least", 0 where
+the number is the value (NaN: missing). In units where y has mean 0 and unit variances, let Q be the inverse of its
 correlation matrix R, o the seen cells and h the hidden ones. With u_o the seen values (0 elsewhere) and g = Q u,
 
     u_o' (R_oo)^-1 u_o = u_o' g_o - g_h' (Q_hh)^-1 g_h        det R_oo = det R det Q_hh
     y_h | x_o ~ N(m, V),   V = (Q_hh)^-1,   m = -V g_h                                          all exact.
 
-One symmetric sweep of Q_hh gives the three. "At least" is turned upside down, so that all cut-off cells ask y_k <= a_k.
+One symmetric sweep of Q_hh gives the three. "At least" is negated, so that all cut-off cells ask y_k <= a_k.
 Each such factor is replaced by a normal site exp(nu_k y - tau_k y^2 / 2), and
 
     S = (V^-1 + diag tau)^-1        mu = S (V^-1 m + nu)
@@ -87,9 +87,9 @@ def workspaces(d: int) -> tuple[FloatArray, Index, FloatArray, FloatArray]:
 @helper
 def hide(
     values: Any,
-    beyond: Any,
+    censoring: Any,
     row: int,
-    bias: FloatArray,
+    mean: FloatArray,
     precision: FloatArray,
     widest: float,
     work: FloatArray,
@@ -105,7 +105,7 @@ def hide(
     d = values.shape[1]
     n_seen = cut = missing = 0
     for j in range(d):
-        x, mark = (values[row, j] - bias[j]) * work[SCALE, j], beyond[row, j]
+        x, mark = (values[row, j] - mean[j]) * work[SCALE, j], censoring[row, j]
         if abs(x) > FARTHEST:
             x = FARTHEST if x > 0.0 else -FARTHEST
         if mark != 0:
@@ -423,8 +423,8 @@ def settle(cut: int, hidden: int, work: FloatArray, v: FloatArray, s: FloatArray
 @kernel
 def hidden_rows(
     values: Any,
-    beyond: Any,
-    bias: FloatArray,
+    censoring: Any,
+    mean: FloatArray,
     scale: FloatArray,
     precision: FloatArray,
     converged: bool,
@@ -443,7 +443,7 @@ def hidden_rows(
     for j in range(d):
         work[SCALE, j] = 1.0 / scale[j]
     for row in range(n):
-        n_seen, cut, hidden, normal = hide(values, beyond, row, bias, precision, 2.0 * max(d, 1), work, index, v)
+        n_seen, cut, hidden, normal = hide(values, censoring, row, mean, precision, 2.0 * max(d, 1), work, index, v)
         if not converged:
             log_density[row] = normal + _sweep_once(cut, work, v, s)
             continue
@@ -467,7 +467,7 @@ def hidden_rows(
 
 @kernel
 def cell_residuals(
-    values: Any, beyond: Any, bias: FloatArray, scale: FloatArray, precision: FloatArray, out: FloatArray
+    values: Any, censoring: Any, mean: FloatArray, scale: FloatArray, precision: FloatArray, out: FloatArray
 ) -> None:
     """``out[i, j]``: how far cell j lies from what the row's other cells predict, in standard deviations.
 
@@ -482,7 +482,7 @@ def cell_residuals(
     for j in range(d):
         work[SCALE, j] = 1.0 / scale[j]
     for row in range(n):
-        n_seen, cut, hidden, _ = hide(values, beyond, row, bias, precision, np.inf, work, index, v)
+        n_seen, cut, hidden, _ = hide(values, censoring, row, mean, precision, np.inf, work, index, v)
         for i in range(hidden):
             of_row[0, i], of_row[1, i], of_row[2, i] = work[MEAN, i], work[LIMIT, i], work[TURN, i]
         for i in range(cut, hidden):

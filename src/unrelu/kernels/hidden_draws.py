@@ -30,7 +30,7 @@ cells leave each other): Hamiltonian trajectories between the walls, known in cl
 which the row takes every few one. For y ~ N(m, V) with y_k <= limit_k, and a velocity
 s ~ N(0, V), the deviation c = y - m moves on
 
-    c cos t + s sin t                        which leaves the law as it is, and for t = pi/2 forgets c,
+    c cos t + s sin t                        which leaves the distribution as it is, and for t = pi/2 forgets c,
 
 until a wall: A cos(t - angle) = c_k cos t + s_k sin t first rises to gap_k = limit_k - m_k at angle - acos(gap_k / A).
 There s is reflected, s -= 2 (s_k / V_kk) V_k, which turns s_k around and keeps the density of s. Nothing is inverted: a
@@ -398,8 +398,8 @@ def draw_hidden(
 @kernel
 def draw_rows(
     values: Any,
-    beyond: Any,
-    bias: FloatArray,
+    censoring: Any,
+    mean: FloatArray,
     scale: FloatArray,
     precision: FloatArray,
     rounding: float,
@@ -421,7 +421,7 @@ def draw_rows(
     work, stream, start = draw_workspace(d), np.empty(4, dtype=np.uint64), np.empty(d)
     walked = 0
     for row in range(n):
-        _, cut, hidden, _ = hide(values, beyond, row, bias, precision, 2.0 * max(d, 1), cells, index, v)
+        _, cut, hidden, _ = hide(values, censoring, row, mean, precision, 2.0 * max(d, 1), cells, index, v)
         for draw in range(n_draws):
             for j in range(d):
                 out[row, draw, j] = values[row, j]
@@ -441,5 +441,5 @@ def draw_rows(
             for i in range(hidden):
                 at = index[ORDER, i]
                 y = drawn[draw, i] if np.isfinite(drawn[draw, i]) else start[i]  # the mean of what cannot be drawn
-                out[row, draw, at] = bias[at] + scale[at] * cells[TURN, i] * y
+                out[row, draw, at] = mean[at] + scale[at] * cells[TURN, i] * y
     return walked

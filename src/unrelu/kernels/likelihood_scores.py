@@ -24,7 +24,7 @@ _E, _QE, _QC = 0, 1, 2  # rows of a work space: e, Q e, and the d rows of Q C
 @contracted_kernel
 def covariance_scores(
     values: Any,
-    beyond: Any,
+    censoring: Any,
     mean: FloatArray,
     precision: FloatArray,
     log_det: float,
@@ -43,7 +43,7 @@ def covariance_scores(
     for j in range(d):
         work[SCALE, j] = 1.0
     for row in range(n):
-        n_seen, cut, hidden, normal = hide(values, beyond, row, mean, precision, np.inf, work, index, v)
+        n_seen, cut, hidden, normal = hide(values, censoring, row, mean, precision, np.inf, work, index, v)
         probability, corrections[row] = settle(cut, hidden, work, v, s)
         densities[row] = normal - 0.5 * log_det + probability
         for i in range(n_seen):

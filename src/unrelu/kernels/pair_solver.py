@@ -25,7 +25,7 @@ sqrt(1 - r^2): worth one row or less against n, it only matters for pairs that a
 together, where the likelihood has its maximum at the useless value -1.
 
 The standard error accounts for the estimated marginals. With w = V^-1 G / (G' V^-1 G), a row moves r by
-w'(m_row - m) and, through its influence on (bias, scale) of coordinate i, by -w' G_i H_i (m_row - m), where
+w'(m_row - m) and, through its influence on (mean, scale) of coordinate i, by -w' G_i H_i (m_row - m), where
 H_i is that influence, linear in the three statistics of coordinate i alone. Both parts are linear in the
 twelve statistics, so the variance is a quadratic form in V.
 """
@@ -68,13 +68,13 @@ OWN = 2  # two: E[v^p 1{v > l}] of each coordinate
 M = 4  # five: M_pq
 MEAN = 9  # of the twelve statistics
 GRADIENT = 10  # d/dr of the mean
-SLOPES = 11  # two: its derivatives in bias and scale of one coordinate
+SLOPES = 11  # two: its derivatives in mean and scale of one coordinate
 V = 13  # twelve: covariance of the statistics, lower triangle
 _SIZE = 25  # one over the standard deviation of each statistic
 _MHAT = 26  # sample means of the statistics
 _HALF_GRADIENT = 27
 _HALF_RESIDUAL = 28
-_INFLUENCE = 29  # two: of each coordinate, on its bias and then on its scale
+_INFLUENCE = 29  # two: of each coordinate, on its mean and then on its scale
 WEIGHTS = 31
 THROUGH = 32  # two
 _CHOL = 34  # twelve
@@ -83,7 +83,7 @@ WORK_ROWS = 46
 
 class Columns(NamedTuple):
     """What is known of every column. ``a`` = (b - floor)/s, ``moments`` (d x 5) of :func:`moments_of_columns`,
-    ``influence`` (d x 2 x 3) of the three own statistics on bias and scale in units of scale, ``rows`` the effective
+    ``influence`` (d x 2 x 3) of the three own statistics on mean and scale in units of scale, ``rows`` the effective
     number of rows that see the column."""
 
     a: np.ndarray
@@ -207,8 +207,8 @@ def slopes_in_correlation(l1: float, l2: float, phi2: float, work: np.ndarray) -
 
 @helper
 def slopes_in_marginal(a: float, c: float, at_floor: float, side: int, work: np.ndarray) -> None:
-    """d/d(bias, scale) of the twelve expectations in the rows SLOPES: of coordinate ``side``, in units of its scale.
-    For y = bias + scale u and f = v^p 1{v > l}: d/dbias E[f g] = E[f' g], d/dscale E[f g] = E[u f' g], and u = v + c;
+    """d/d(mean, scale) of the twelve expectations in the rows SLOPES: of coordinate ``side``, in units of its scale.
+    For y = mean + scale u and f = v^p 1{v > l}: d/dbias E[f g] = E[f' g], d/dscale E[f g] = E[u f' g], and u = v + c;
     at the floor u = -a, of density ``at_floor``."""
     floor = -a - c
     for k in range(N_STATISTICS):
@@ -222,10 +222,10 @@ def slopes_in_marginal(a: float, c: float, at_floor: float, side: int, work: np.
         else:
             work[SLOPES, k] = work[SLOPES + 1, k] = 0.0
             continue
-        bias = at_floor if k < N_MARGINAL else work[EDGES + side, q]
+        mean = at_floor if k < N_MARGINAL else work[EDGES + side, q]
         for _ in range(p):
-            bias = bias * floor
-        scale = -a * bias
+            mean = mean * floor
+        scale = -a * mean
         if p > 0:
             if k < N_MARGINAL:
                 below, same = work[OWN + side, p - 1], work[OWN + side, p]
@@ -233,9 +233,9 @@ def slopes_in_marginal(a: float, c: float, at_floor: float, side: int, work: np.
                 below, same = work[M + q, p - 1], work[M + q, p]
             else:
                 below, same = work[M + p - 1, q], work[M + p, q]
-            bias = bias + p * below
+            mean = mean + p * below
             scale = scale + p * (same + c * below)
-        work[SLOPES, k] = bias
+        work[SLOPES, k] = mean
         work[SLOPES + 1, k] = scale
 
 
@@ -264,7 +264,7 @@ def correlation_gradient(a1: float, a2: float, r: float, work: np.ndarray) -> No
 
 @kernel
 def marginal_gradient(a: float, side: int, work: np.ndarray) -> None:
-    """d/d(bias, scale) of the twelve expectations, of coordinate ``side``."""
+    """d/d(mean, scale) of the twelve expectations, of coordinate ``side``."""
     slopes_in_marginal(a, centre_of(a), density(a), side, work)
 
 
@@ -431,14 +431,14 @@ def sampling_variance(
         work[WEIGHTS, k] /= information
     for side in range(2):
         marginal_gradient(a1 if side == 0 else a2, side, work)
-        bias = 0.0
+        mean = 0.0
         scale = 0.0
         for k in range(N_STATISTICS):
-            bias += work[WEIGHTS, k] * work[SLOPES, k]
+            mean += work[WEIGHTS, k] * work[SLOPES, k]
             scale += work[WEIGHTS, k] * work[SLOPES + 1, k]
             work[THROUGH + side, k] = 0.0
         for k in range(3):
-            effect = bias * work[_INFLUENCE + side, k] + scale * work[_INFLUENCE + side, 3 + k]
+            effect = mean * work[_INFLUENCE + side, k] + scale * work[_INFLUENCE + side, 3 + k]
             work[THROUGH + side, 3 * side + k] = -effect
     variance = 0.0
     for first in range(3):

@@ -1,4 +1,4 @@
-"""One block of rows: look at every cell once, lay out what the matrix products need, and sum what shapes need.
+"""One block of rows: look at every cell once, lay out what the matrix products need, and sum what margins need.
 
 Blocks of few cells are left to NumPy, which has done with them before a kernel is loaded, let alone compiled.
 

@@ -98,7 +98,7 @@ class ColumnTally:
         )
 
 
-def tally_columns(floor: FloatArray, lowest: tuple[float, ...], block: Block) -> ColumnTally:
+def tallied_columns(floor: FloatArray, lowest: tuple[float, ...], block: Block) -> ColumnTally:
     """The tally of a block, above ``floor``."""
     if block.weights is not None:
         raise InvalidParameterError("This method has no row weights: leave out sample_weight or use 'one_pass'.")
@@ -121,7 +121,7 @@ def sum_batches(
     floor: FloatArray,
     centre: FloatArray,
     scale: FloatArray,
-    tally: ColumnTally,
+    tallied: ColumnTally,
     batches: Counts,
     block: Block,
     *,
@@ -137,9 +137,9 @@ def sum_batches(
     no factor; else batches follow the order of the rows, as in Wu et al. 2019. ``chosen`` (d x m, rising along each
     row) asks for some batches only: a step that takes one value must not keep a sum for every value there is.
     """
-    earlier = [above for first_row, above in tally.above_by_block.items() if first_row < block.first_row]
-    rank = np.sum([np.zeros_like(tally.above), *earlier], axis=0)
-    total = np.maximum(tally.above, 1)
+    earlier = [above for first_row, above in tallied.above_by_block.items() if first_row < block.first_row]
+    rank = np.sum([np.zeros_like(tallied.above), *earlier], axis=0)
+    total = np.maximum(tallied.above, 1)
     multiplier, shift = np.ones_like(total), np.zeros_like(total)
     if scattered:
         rng = np.random.default_rng(seed)
@@ -214,12 +214,12 @@ def batch_means(sums: FloatArray) -> FloatArray:
 
 
 def require_positives(
-    tally: ColumnTally, fitted: BoolArray, names: Names, batches: int | None = None, batch_size: int = 1
+    tallied: ColumnTally, fitted: BoolArray, names: Names, batches: int | None = None, batch_size: int = 1
 ) -> None:
     """Every fitted column needs a value above the floor in each of its batches, or one whole batch."""
-    short = fitted & (tally.above < (batches or batch_size))
+    short = fitted & (tallied.above < (batches or batch_size))
     if short.any():
-        where = listed(f"{column_label(int(j), names)} ({tally.above[j]})" for j in np.flatnonzero(short))
+        where = listed(f"{column_label(int(j), names)} ({tallied.above[j]})" for j in np.flatnonzero(short))
         what = f"one batch of batch_size={batch_size}" if batches is None else f"the {batches} batches"
         fewer = "smaller" if batches is None else "fewer"
         raise InvalidDataError(
@@ -306,13 +306,7 @@ def project(v: np.ndarray, radius: float) -> None:
 
 @njit(cache=True, nogil=True)
 def sampled_descent(
-    sums: np.ndarray,
-    low: float,
-    step: float,
-    radius: float,
-    draws: int,
-    rng: np.random.Generator,
-    average: np.ndarray,
+    sums: np.ndarray, low: float, step: float, radius: float, draws: int, rng: np.random.Generator, average: np.ndarray
 ) -> None:
     """Wu et al. 2019, Algorithm 3 (ProjSGD): a step a mini-batch, with ``draws`` fresh z a value; average of iterates.
 

@@ -24,20 +24,20 @@ from scipy.special import logit
 
 from unrelu import RectifiedGaussian
 from unrelu.contracts import (
-    Assembly,
     Assumptions,
-    Census,
+    ColumnCounts,
     Evidence,
     FloatArray,
     LearningReport,
+    NearestCovariance,
     PairCorrelations,
+    Progress,
     RowParameters,
     Step,
-    Watch,
-    unwatched,
+    no_progress,
 )
 from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError
-from unrelu.fit import Learned, Stages, assemble, refuse_tiny, warn_of_constants
+from unrelu.fit import Learned, Stages, nearest_covariance, refuse_tiny, warn_of_constants
 from unrelu.methods import LEARNING, Method
 from unrelu.papers.batches import (
     BINS,
@@ -53,7 +53,7 @@ from unrelu.papers.batches import (
     require_positives,
     sampled_descent,
     sum_batches,
-    tally_columns,
+    tallied_columns,
     warn_of_order,
 )
 from unrelu.passes import map_in_threads
@@ -81,10 +81,12 @@ class _Algorithm1(Method):
     def _check(self) -> None:
         """Raise where the options make no sense."""
 
-    def _fit(self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, seed: int) -> Fitted:
+    def _fit(self, evidence: Evidence, assumptions: Assumptions, tallied: ColumnTally, seed: int) -> Fitted:
         raise NotImplementedError
 
-    def learn(self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, watch: Watch = unwatched) -> Learned:
+    def learn(
+        self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, progress: Progress = no_progress
+    ) -> Learned:
         self._check()
         names = evidence.feature_names
         if (none := np.isneginf(assumptions.floor)).any():
@@ -92,41 +94,41 @@ class _Algorithm1(Method):
                 f"No floor for {label_columns(none, names)}, and method={self.name!r} needs one in every column: use"
                 " method='one_pass' or 'robust'."
             )
-        watch(Step(LEARNING))
+        progress(Step(LEARNING))
         if not self.project and assumptions.n_components is not None:
             raise InvalidParameterError(
                 "n_components asks for a matrix of lower rank, and project=False for the pairs as they are: leave one"
                 " out."
             )
-        tally = checked_tally(evidence, assumptions)
-        bias, scale = self._fit(evidence, assumptions, tally, seed)
-        d, floor, bias = len(bias), np.array(assumptions.censoring), np.maximum(bias, assumptions.floor)
+        tallied = checked_tallied(evidence, assumptions)
+        bias, scale = self._fit(evidence, assumptions, tallied, seed)
+        d, floor, bias = len(bias), np.array(assumptions.censored_at), np.maximum(bias, assumptions.floor)
         rows = RowParameters(bias, scale, floor, np.full((d, 2, 2), np.nan), np.zeros((d, 2, 3)))  # no standard errors
         above = partial(count_exceedances, np.maximum(bias, floor))
         counts: FloatArray = evidence.collect(above, remember=False).values
-        pairs = exceedance_angles(tally, counts, rows, names, self.allow_partial, self.project)
+        pairs = exceedance_angles(tallied, counts, rows, names, self.allow_partial, self.project)
         if self.project:
-            covariance, assembly = assemble(rows.scale, pairs, assumptions.n_components)
+            covariance, nearest = nearest_covariance(rows.scale, pairs, assumptions.n_components)
         else:
             correlation = np.nan_to_num(pairs.correlation)
             covariance = correlation * np.outer(rows.scale, rows.scale)
-            assembly = Assembly(float(np.linalg.eigvalsh(correlation)[0]))
+            nearest = NearestCovariance(float(np.linalg.eigvalsh(correlation)[0]))
         try:
-            model = RectifiedGaussian(rows.bias, covariance, assumptions.floor, names)
+            model = RectifiedGaussian(rows.mean, covariance, assumptions.floor, names)
         except InvalidParameterError:
             if self.project:
                 raise
             raise NotSemidefiniteError(
                 "Algorithm 1 as written gives no covariance here: its correlations have an eigenvalue of"
-                f" {assembly.smallest_eigenvalue:.3g}. The error's bias and covariance hold them as they are; without"
+                f" {nearest.smallest_eigenvalue:.3g}. The error's bias and covariance hold them as they are; without"
                 " project=False the nearest covariance is taken.",
-                rows.bias,
+                rows.mean,
                 covariance,
             ) from None
-        n = float(tally.n_rows)
-        census = Census(tally.n_rows, tally.observed, tally.above, counts[0] == 0.0)
-        report = LearningReport.of(self.name, tally.n_rows, n, census, assembly, **assumptions.limits)
-        return Learned.of(Stages(model, rows, pairs, assembly), report, assumptions.n_components, n)
+        n = float(tallied.n_rows)
+        seen = ColumnCounts(tallied.n_rows, tallied.observed, tallied.above, counts[0] == 0.0)
+        report = LearningReport.of(self.name, tallied.n_rows, n, seen, nearest, **assumptions.limits)
+        return Learned.of(Stages(model, rows, pairs, nearest), report, assumptions.n_components, n)
 
 
 @dataclass(frozen=True)
@@ -162,17 +164,17 @@ class TruncatedSGD(_Algorithm1):
         for name in ("batches", "minibatch", "draws"):
             check_count(name, getattr(self, name))
 
-    def _fit(self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, seed: int) -> Fitted:
+    def _fit(self, evidence: Evidence, assumptions: Assumptions, tallied: ColumnTally, seed: int) -> Fitted:
         """Values are shifted and rescaled by their own mean and deviation (7), fitted, and transformed back.
 
         In v = (1/sigma^2, mu/sigma^2), by projected stochastic gradients (6) on the domain D_r (8).
         """
-        fitted = tally.variance > 0.0
-        require_positives(tally, fitted, evidence.feature_names, self.batches)
-        mean, deviation = tally.mean, np.sqrt(np.where(fitted, tally.variance, 1.0))
-        floor = np.array(assumptions.censoring)
-        minibatches = np.maximum(tally.above // self.minibatch, self.batches)
-        question = partial(sum_batches, floor, mean, deviation, tally, minibatches)
+        fitted = tallied.variance > 0.0
+        require_positives(tallied, fitted, evidence.feature_names, self.batches)
+        mean, deviation = tallied.mean, np.sqrt(np.where(fitted, tallied.variance, 1.0))
+        floor = np.array(assumptions.censored_at)
+        minibatches = np.maximum(tallied.above // self.minibatch, self.batches)
+        question = partial(sum_batches, floor, mean, deviation, tallied, minibatches)
         sums = evidence.collect(question, remember=False).values
         low = (floor - mean) / deviation
 
@@ -261,24 +263,24 @@ class FilteredGradient(_Algorithm1):
                 " one of them out."
             )
 
-    def _fit(self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, seed: int) -> Fitted:
-        """(4) to (10): a filter over the batches stands for the expectation under the genuine rows (8).
+    def _fit(self, evidence: Evidence, assumptions: Assumptions, tallied: ColumnTally, seed: int) -> Fitted:
+        """(4) to (10): a filter over the batches stands for the expectation under the inlier rows (8).
 
         The other half of the gradient is known in closed form (5), (6). ``step`` 0.1 is gamma_t = 1/(0.1 t).
         """
-        fitted, floor, names = tally.variance > 0.0, np.array(assumptions.censoring), evidence.feature_names
+        fitted, floor, names = tallied.variance > 0.0, np.array(assumptions.censored_at), evidence.feature_names
         choose = filter_named(self.filter, self.trim)
-        steps = np.maximum(tally.above // 100, 1) if self.steps is None else np.full_like(tally.above, self.steps)
+        steps = np.maximum(tallied.above // 100, 1) if self.steps is None else np.full_like(tallied.above, self.steps)
         if self.batches is not None:
-            require_positives(tally, fitted, names, self.batches)
-            batches = np.full_like(tally.above, self.batches)
+            require_positives(tallied, fitted, names, self.batches)
+            batches = np.full_like(tallied.above, self.batches)
         else:
             if self.batch_size is not None:
-                require_positives(tally, fitted, names, batch_size=self.batch_size)
-            batches = np.maximum(tally.above // (self.batch_size or (1 if self.stochastic else 10)), 1)
+                require_positives(tallied, fitted, names, batch_size=self.batch_size)
+            batches = np.maximum(tallied.above // (self.batch_size or (1 if self.stochastic else 10)), 1)
 
         def ask(seed: int, chosen: Counts | None = None) -> FloatArray:
-            question = partial(sum_batches, floor, floor, np.ones_like(floor), tally, batches)
+            question = partial(sum_batches, floor, floor, np.ones_like(floor), tallied, batches)
             how = partial(question, scattered=self.order == "scattered", seed=seed, chosen=chosen)
             return np.asarray(evidence.collect(how, remember=False).values)
 
@@ -311,7 +313,7 @@ class FilteredGradient(_Algorithm1):
             return v
 
         v = np.array(map_in_threads(descend, range(len(fitted)))).reshape(-1, 2)
-        bias = np.where(fitted, floor + v[:, 1] / v[:, 0], tally.mean)
+        bias = np.where(fitted, floor + v[:, 1] / v[:, 0], tallied.mean)
         return bias, np.where(fitted, 1.0 / np.sqrt(v[:, 0]), 0.0)
 
 
@@ -329,57 +331,57 @@ class MedianBias(_Algorithm1):
 
     allow_partial: bool = False
 
-    def _fit(self, evidence: Evidence, assumptions: Assumptions, tally: ColumnTally, seed: int) -> Fitted:
+    def _fit(self, evidence: Evidence, assumptions: Assumptions, tallied: ColumnTally, seed: int) -> Fitted:
         """For b >= floor the floor cuts off at most half of y, so the median of x is that of y, which is b.
 
         Given b, half of the rows lie above it and E[(x - b)^2 1{x > b}] = s^2/2. The median lies within one standard
         deviation of the mean; histograms narrow that bracket down.
         """
-        floor = np.array(assumptions.censoring)
-        share = tally.above / tally.observed
-        step = np.where(tally.above > 0, tally.mean - floor, 0.0)
+        floor = np.array(assumptions.censored_at)
+        share = tallied.above / tallied.observed
+        step = np.where(tallied.above > 0, tallied.mean - floor, 0.0)
         mean = floor + share * step
-        deviation = np.sqrt(share * tally.variance + share * (1.0 - share) * step**2)
+        deviation = np.sqrt(share * tallied.variance + share * (1.0 - share) * step**2)
         low, high = mean - deviation, mean + deviation
         for _ in range(_MEDIAN_PASSES):
             counts = evidence.collect(partial(count_in_bins, low, high), remember=False).values
-            reached = np.cumsum(counts, axis=1) >= 0.5 * tally.observed[:, None]
+            reached = np.cumsum(counts, axis=1) >= 0.5 * tallied.observed[:, None]
             place = np.clip(np.argmax(reached, axis=1) - 1, 0, BINS - 1)
             width = (high - low) / BINS
             low, high = low + place * width, low + (place + 1) * width
         bias = np.maximum(0.5 * (low + high), assumptions.floor)
-        upper = evidence.collect(partial(tally_columns, bias, assumptions.lowest), remember=False)
+        upper = evidence.collect(partial(tallied_columns, bias, assumptions.lowest), remember=False)
         square = upper.variance + np.where(upper.above > 0, upper.mean - bias, 0.0) ** 2
-        return bias, np.sqrt(2.0 * square * upper.above / tally.observed)
+        return bias, np.sqrt(2.0 * square * upper.above / tallied.observed)
 
 
 # --- what the learners share ---------------------------------------------------------------------
 
 
-def checked_tally(evidence: Evidence, assumptions: Assumptions) -> ColumnTally:
+def checked_tallied(evidence: Evidence, assumptions: Assumptions) -> ColumnTally:
     """The tally of a table whose every column can be learned from, or a clear error."""
-    floor, names = np.array(assumptions.censoring), evidence.feature_names
-    tally = evidence.collect(partial(tally_columns, floor, assumptions.lowest), remember=False)
-    tally.screening.check(assumptions, names)
-    if (unseen := tally.observed == 0).any():
+    floor, names = np.array(assumptions.censored_at), evidence.feature_names
+    tallied = evidence.collect(partial(tallied_columns, floor, assumptions.lowest), remember=False)
+    tallied.screening.check(assumptions, names)
+    if (unseen := tallied.observed == 0).any():
         raise InvalidDataError(
             f"No value at all in {label_columns(unseen, names)}: every row is missing (NaN). Drop it."
         )
-    if (once := tally.observed < 2).any():
+    if (once := tallied.observed < 2).any():
         raise InvalidDataError(f"Only 1 sample (row) with a value in {label_columns(once, names)}: two are needed.")
-    refuse_tiny(tally.above > 0, tally.mean - floor, tally.variance, names)
-    constant = tally.variance == 0.0
-    if (equal := (tally.above > 0) & constant & (tally.above < tally.observed)).any():
+    refuse_tiny(tallied.above > 0, tallied.mean - floor, tallied.variance, names)
+    constant = tallied.variance == 0.0
+    if (equal := (tallied.above > 0) & constant & (tallied.above < tallied.observed)).any():
         raise InvalidDataError(
             f"All values above the floor are equal in {label_columns(equal, names)}: a truncated fit needs spread. Use"
             " 'one_pass'."
         )
     warn_of_constants(constant, names)
-    return tally
+    return tallied
 
 
 def exceedance_angles(
-    tally: ColumnTally,
+    tallied: ColumnTally,
     counts: FloatArray,
     rows: RowParameters,
     names: Names,
@@ -398,9 +400,9 @@ def exceedance_angles(
     count of more than half the rows is more than any angle gives: it counts as an angle of 0, or with ``project``
     False, as the papers have it, as a negative one, whose cosine falls again.
     """
-    observed = np.maximum(tally.observed, 1)
-    above = tally.above / observed
-    negative = np.asarray((tally.above > 0) & (above - 0.5 < -0.5 * _CLEARLY / np.sqrt(observed)))
+    observed = np.maximum(tallied.observed, 1)
+    above = tallied.above / observed
+    negative = np.asarray((tallied.above > 0) & (above - 0.5 < -0.5 * _CLEARLY / np.sqrt(observed)))
     if negative.any():
         where = listed(f"{column_label(int(j), names)} ({100 * above[j]:.0f} %)" for j in np.flatnonzero(negative))
         what = f"Above the floor in less than half of the rows: {where}. Its bias is clearly negative"
@@ -443,7 +445,7 @@ def undo_activation(X: ArrayLike, activation: str | Inverse = "leaky_relu", slop
     >>> y = np.random.default_rng(0).multivariate_normal([0.5, -1.0], [[1.0, 0.5], [0.5, 1.0]], 5000)
     >>> X = np.where(y > 0.0, y, 0.01 * y)  # a leaky ReLU
     >>> learner = unrelu.RectifiedGaussianLearner(floor=None).fit(undo_activation(X))
-    >>> bool(np.allclose(learner.bias_, y.mean(axis=0), atol=1e-6))
+    >>> bool(np.allclose(learner.mean_, y.mean(axis=0), atol=1e-6))
     True
     """
     try:

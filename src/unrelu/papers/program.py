@@ -108,9 +108,9 @@ class Likelihood:
             )
         if task.unit != 1.0:  # the density, gamma, nu and the nuclear norm are in the data's units
             unit = task.unit
-            watch = task.watched_through(lambda factors: factors.scaled(1.0 / unit))
+            progress = task.watched_through(lambda factors: factors.scaled(1.0 / unit))
             start = None if task.start is None else task.start.scaled(unit)
-            found = self.recover(replace(task, cells=task.cells.scaled(unit), start=start, watch=watch, unit=1.0))
+            found = self.recover(replace(task, cells=task.cells.scaled(unit), start=start, progress=progress, unit=1.0))
             return replace(found, factors=found.factors.scaled(1.0 / unit), ridge=found.ridge / unit)
         density = BiasDensity.checked(self.bias_density)
         gamma = np.inf if self.gamma is None else float(self.gamma)
@@ -121,7 +121,7 @@ class Likelihood:
         values = task.cells.rows(0, task.cells.shape[0])
         if self.constraint == "none":
             found = _leading(task, values, *literal_program(values, feasible, density), 1)
-            task.watch(Iterate(1, found.residual, found.factors).step())
+            task.progress(Iterate(1, found.residual, found.factors).step())
             return found
         with one_blas_thread():  # many decompositions of matrices too small for several
             return _nuclear_program(task, values, feasible, density, float(self.nuclear_norm or 0.0))
@@ -346,7 +346,7 @@ def solve_nuclear(
         z = (left * singular) @ right
         matrix, bias = nearest(2.0 * z - state, rho, bias)
         factors = leading_factors(left, singular, right, task.n_components, bias)
-        task.watch(Iterate(iteration, relative_residual(values, factors), factors).step())
+        task.progress(Iterate(iteration, relative_residual(values, factors), factors).step())
         step = matrix - z
         gap, size, pull = (float(np.linalg.norm(each)) for each in (step, matrix, state - z))
         if gap <= task.tolerance * min(size, max(pull / _PULL, _LEAST_PULL * size)):

@@ -20,20 +20,10 @@ from pathlib import Path
 import numpy as np
 
 from unrelu import RectifiedGaussian
-from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, Step, Watch, unwatched
+from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, Progress, Step, no_progress
 from unrelu.errors import InputFileError, NotSemidefiniteError, about
 from unrelu.metrics import parameter_errors
-from unrelu.papers.study import (
-    SECONDS,
-    Curve,
-    Key,
-    Outcomes,
-    Reading,
-    SeriesOf,
-    Setting,
-    Study,
-    series_of,
-)
+from unrelu.papers.study import SECONDS, Curve, Key, Outcomes, Reading, SeriesOf, Setting, Study, series_of
 from unrelu.passes import LocalEngine
 from unrelu.storage import atomic_write
 from unrelu.synthetic import random_model
@@ -41,16 +31,16 @@ from unrelu.tables import ArraySamples
 
 _WARM_UP = Setting(rows=500, columns=3)
 _OUTLIER_MEAN, _OUTLIER_SD = 5.0, 1.0  # Bulusu et al. 2022, section 5
-_TRIAL_COLUMNS = ("panel", "point", "rows", "columns", "condition_number", "genuine", "run", "curve")
+_TRIAL_COLUMNS = ("panel", "point", "rows", "columns", "condition_number", "inlier", "run", "curve")
 
 Draw = tuple[RectifiedGaussian, FloatArray, BoolArray, int]  # truth, rows, which are genuine, a seed for the methods
 
 
-def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> tuple[SeriesOf, tuple[Reading, ...]]:
+def reproduce(study: Study, journal: Journal, progress: Progress = no_progress) -> tuple[SeriesOf, tuple[Reading, ...]]:
     """Run the trials that are not finished, judge the claims under each reading, write the checklist.
 
-    ``watch`` hears of every fit before it starts, with the work done in cells of tables; what it raises stops the run.
-    Finished trials stay in the journal.
+    ``progress`` hears of every fit before it starts, with the work done in cells of tables; what it raises stops
+    the run. Finished trials stay in the journal.
     """
     experiment, trials = study.experiment, list(study.trials())
     settings = [study.panels[place].settings[point] for place, point, _ in trials]
@@ -65,7 +55,7 @@ def reproduce(study: Study, journal: Journal, watch: Watch = unwatched) -> tuple
             drawn, outcomes, panel = draw(setting, (study.seed, *trial)), {}, study.panels[trial[0]]
             where = f"{panel.axis.text(setting)}, run {trial[2] + 1} of {panel.runs}"
             for curve in experiment.curves:
-                watch(Step(experiment.name, passed, work, f"{where}: {curve.name}", trial))
+                progress(Step(experiment.name, passed, work, f"{where}: {curve.name}", trial))
                 with warnings.catch_warnings():
                     warnings.filterwarnings("ignore", about("row-order"))  # where outliers sit is what is studied
                     outcomes[curve.name] = measured(curve, drawn, experiment.repeats)
@@ -91,18 +81,18 @@ def draw(setting: Setting, entropy: tuple[int, ...]) -> Draw:
     model_rng, rows_rng, outlier_rng, method_rng = (np.random.default_rng(stream) for stream in streams)
     truth = random_model(setting.columns, condition_number=setting.condition_number, random_state=model_rng)
     rows = truth.sample(setting.rows, rows_rng)
-    is_genuine = outlier_rng.random(setting.rows) < setting.genuine
-    replaced = (int(np.count_nonzero(~is_genuine)), setting.columns)
-    rows[~is_genuine] = np.maximum(outlier_rng.normal(_OUTLIER_MEAN, _OUTLIER_SD, replaced), 0.0)
-    return truth, rows, is_genuine, int(method_rng.integers(2**31))
+    is_inlier = outlier_rng.random(setting.rows) < setting.inlier
+    replaced = (int(np.count_nonzero(~is_inlier)), setting.columns)
+    rows[~is_inlier] = np.maximum(outlier_rng.normal(_OUTLIER_MEAN, _OUTLIER_SD, replaced), 0.0)
+    return truth, rows, is_inlier, int(method_rng.integers(2**31))
 
 
 def seen_by(curve: Curve, drawn: Draw) -> FloatArray:
     """The rows that a curve learns from."""
-    _, rows, is_genuine, _ = drawn
+    _, rows, is_inlier, _ = drawn
     if curve.oracle:
-        return rows[is_genuine]
-    return np.concatenate([rows[is_genuine], rows[~is_genuine]]) if curve.in_block else rows
+        return rows[is_inlier]
+    return np.concatenate([rows[is_inlier], rows[~is_inlier]]) if curve.in_block else rows
 
 
 def measured(curve: Curve, drawn: Draw, repeats: int = 1) -> dict[str, float]:
@@ -113,7 +103,7 @@ def measured(curve: Curve, drawn: Draw, repeats: int = 1) -> dict[str, float]:
     """
     truth, *_, method_seed = drawn
     rows = seen_by(curve, drawn)
-    assumptions = Assumptions(floor=(0.0,) * rows.shape[1], nonnegative_bias=True)
+    assumptions = Assumptions(floor=(0.0,) * rows.shape[1], nonnegative_mean=True)
     seconds = []
     for _ in range(repeats):
         start = time.process_time()
@@ -123,7 +113,7 @@ def measured(curve: Curve, drawn: Draw, repeats: int = 1) -> dict[str, float]:
             errors = parameter_errors(learned.distribution, truth)
         except NotSemidefiniteError as found:
             w_squared = float(np.trace(truth.covariance))
-            bias = float(np.linalg.norm(np.asarray(found.bias) - truth.bias)) / w_squared**0.5
+            bias = float(np.linalg.norm(np.asarray(found.mean) - truth.mean)) / w_squared**0.5
             weights = float(np.linalg.norm(np.asarray(found.covariance) - truth.covariance)) / w_squared
             errors = {"bias": bias, "weights": weights, "kl": float("inf"), "tv_bound": 1.0}
         seconds.append(time.process_time() - start)
@@ -204,7 +194,7 @@ class Journal:
         place, point, run = trial
         panel = self._study.panels[place]
         setting = panel.settings[point]
-        numbers = (point, setting.rows, setting.columns, setting.condition_number, setting.genuine, run)
+        numbers = (point, setting.rows, setting.columns, setting.condition_number, setting.inlier, run)
         return [panel.axis.name, *(f"{number:g}" if isinstance(number, float) else str(number) for number in numbers)]
 
     def _read(self) -> dict[Key, Outcomes]:

@@ -29,12 +29,12 @@ Outcomes = Mapping[str, Mapping[str, float]]  # curve name -> measure name -> va
 
 @dataclass(frozen=True)
 class Setting:
-    """What one point of a figure is made of: rows n, columns d, condition number of W W', share p of genuine rows."""
+    """What one point of a figure is made of: rows n, columns d, condition number of W W', share p of inlier rows."""
 
     rows: int
     columns: int
     condition_number: float = 1.0
-    genuine: float = 1.0
+    inlier: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Curve:
-    """A learner under test; an oracle learns from the genuine rows alone.
+    """A learner under test; an oracle learns from the inlier rows alone.
 
     ``in_block``: it sees the same rows with all outliers at the end, instead of anywhere.
     """
@@ -91,7 +91,7 @@ class Measure:
 ROWS = Axis("rows", "n", "number of rows n", lambda setting: setting.rows, logarithmic=True)
 COLUMNS = Axis("columns", "d", "dimension d", lambda setting: setting.columns)
 CONDITION = Axis("condition", "κ", "condition number κ of W W'", lambda setting: setting.condition_number)
-GENUINE = Axis("genuine", "p", "probability p of a genuine row", lambda setting: setting.genuine)
+INLIER = Axis("inlier", "p", "probability p of an inlier row", lambda setting: setting.inlier)
 BIAS = Measure("bias", "bias", "error in bias  |b̂ − b| / |W|")
 WEIGHTS = Measure("weights", "weights", "error in weights  |Ŝ − W W'| / |W|²")
 KL = Measure("kl", "KL", "KL divergence")
@@ -325,11 +325,11 @@ def _everywhere(_: Setting) -> bool:
 
 
 def _has_outliers(setting: Setting) -> bool:
-    return setting.genuine < 1.0
+    return setting.inlier < 1.0
 
 
 def _is_clean(setting: Setting) -> bool:
-    return setting.genuine == 1.0
+    return setting.inlier == 1.0
 
 
 def _test(rule: str, about: Callable[[Setting], bool] = _everywhere) -> Callable[[Callable[..., bool]], Test]:

@@ -15,7 +15,7 @@ from typing import Annotated, Any, cast
 
 from unrelu import storage
 from unrelu._version import __version__
-from unrelu.contracts import Question, R, Samples, Step, Watch, unwatched
+from unrelu.contracts import Progress, Question, R, Samples, Step, no_progress
 from unrelu.errors import InvalidDataError, InvalidParameterError, OutputError
 from unrelu.passes.engine import LocalEngine
 from unrelu.passes.pair_moments import GroupedMoments, GroupedMomentsQuestion, PairMoments, PairMomentsQuestion
@@ -49,8 +49,8 @@ class CheckpointedEngine(LocalEngine):
     over: the same pass is then over at once.
     """
 
-    def __init__(self, path: storage.FilePath, watch: Watch = unwatched, stage: str = "Reading rows") -> None:
-        super().__init__(watch, stage)
+    def __init__(self, path: storage.FilePath, progress: Progress = no_progress, stage: str = "Reading rows") -> None:
+        super().__init__(progress, stage)
         self._path, self._warned = path, False
 
     def collect(self, samples: Samples, question: Question[R]) -> R:
@@ -62,7 +62,7 @@ class CheckpointedEngine(LocalEngine):
         reached = self._reached(facts)
         first = saved = reached.n_rows
         if reached.whole:
-            self._watch(Step(self._stage, first, first))
+            self._progress(Step(self._stage, first, first))
             return cast(R, reached.record)
         left = samples.over(PartRows(source, samples.n_rows, first, source.blocks_from(first)))
         saved_at = time.monotonic()

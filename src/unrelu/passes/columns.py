@@ -1,4 +1,5 @@
-"""What is kept of single columns: sums and ends that cast doubt, smallest and largest values, and distributions."""
+"""What is kept of single columns: sums and ends that cast diagnostic, smallest and largest values, and
+distributions."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ Keys = NDArray[np.int64]
 Typed = tuple[int, float, float]  # a column, its floor as it was given, and as the data have it
 
 
-# --- beside means and spreads: enough to doubt a floor, or a normal law ---------------------------
+# --- beside means and spreads: enough to diagnostic a floor, or a normal distribution ---------------------------
 # Sums of t^p, p = 0..3, of the values above the floor, t = (x - origin)/unit, their smallest and largest value and how
 # often these occur, and how many of them are different. A long table is looked at in windows of rows, so that the pass
 # hardly notices.
@@ -32,7 +33,7 @@ LOOKED_AT = 512  # rows whose different values are counted
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnShapes:
+class ColumnMargins:
     """Per column, over the rows looked at: weight ``observed``, ``sums`` (4 x d) of w t^p above the floor, about
     ``origin`` in ``unit``; ``ends`` (2 x d) and ``end_weights``: smallest and largest value above the floor and their
     weights.
@@ -287,7 +288,7 @@ _BEHIND_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnMargin:
+class ValueCounts:
     """Sorted ``keys`` of values, all but their last ``shift`` bits, and the weight of each; ``whole``: no fractions.
 
     ``ends``: the smallest and the largest value.
@@ -319,16 +320,16 @@ class ColumnMargin:
 
 
 @dataclass(frozen=True, eq=False)
-class Margins:
+class ColumnValues:
     """The columns, and the sum and sum of squares of the rows' weights in each. ``stored_as``: the floats' type.
 
     ``columns`` are of the cells whose number was seen; ``at_most`` and ``at_least`` of the limits of the others, where
     cells have limits of their own. ``whole``: whether all rows were looked at.
     """
 
-    columns: tuple[ColumnMargin, ...]
-    at_most: tuple[ColumnMargin, ...]
-    at_least: tuple[ColumnMargin, ...]
+    columns: tuple[ValueCounts, ...]
+    at_most: tuple[ValueCounts, ...]
+    at_least: tuple[ValueCounts, ...]
     weight: FloatArray
     squared_weight: FloatArray
     stored_as: str
@@ -352,11 +353,11 @@ class Margins:
         return np.asarray(self.weight**2 / total)
 
 
-def _merged(mine: tuple[ColumnMargin, ...], theirs: tuple[ColumnMargin, ...]) -> tuple[ColumnMargin, ...]:
+def _merged(mine: tuple[ValueCounts, ...], theirs: tuple[ValueCounts, ...]) -> tuple[ValueCounts, ...]:
     return tuple(a.merge(b) for a, b in zip(mine, theirs, strict=True))
 
 
-def margins_of(block: Block, in_part: bool = False) -> Margins:
+def margins_of(block: Block, in_part: bool = False) -> ColumnValues:
     """A question: the margins of a block, those of a part of its rows where ``in_part``."""
     n, d = block.values.shape
     kept = None  # which rows are looked at: all of them
@@ -366,12 +367,12 @@ def margins_of(block: Block, in_part: bool = False) -> Margins:
     parts = map_in_threads(partial(_margins, block, kept), range(0, d, _COLUMNS))
     columns, at_most, at_least, sums = zip(*(column for part in parts for column in part), strict=True)
     weight, squared = np.array(sums).T
-    return Margins(columns, at_most, at_least, weight, squared, block.values.dtype.name, kept is None)
+    return ColumnValues(columns, at_most, at_least, weight, squared, block.values.dtype.name, kept is None)
 
 
 def _margins(
     block: Block, kept: NDArray[np.bool_] | None, start: int
-) -> list[tuple[ColumnMargin, ColumnMargin, ColumnMargin, tuple[float, float]]]:
+) -> list[tuple[ValueCounts, ValueCounts, ValueCounts, tuple[float, float]]]:
     """Of some neighbouring columns, with the sum and sum of squares of their cells' weights."""
     n, stop = len(block.values), min(start + _COLUMNS, block.values.shape[1])
     counts = [[_Counts() for _ in range(3)] for _ in range(start, stop)]
@@ -381,10 +382,10 @@ def _margins(
         weights = np.ones(values.shape[1]) if block.weights is None else block.weights[rows]
         some = None if kept is None else kept[rows]
         for j, (column, kinds) in enumerate(zip(values, counts, strict=True)):
-            if block.beyond is None:
+            if block.censoring is None:
                 kinds[0].add(column, weights, some)
                 continue
-            marks = block.beyond[rows, start + j]
+            marks = block.censoring[rows, start + j]
             for kind, mark in zip(kinds, (0, -1, 1), strict=True):
                 kind.add(column, weights * (marks == mark), some)
     found = []
@@ -418,12 +419,12 @@ class _Counts:
         self.weight += float(weights.sum())
         self.squared_weight += float(weights @ weights)
 
-    def margin(self) -> ColumnMargin:
+    def margin(self) -> ValueCounts:
         held = self._keys != EMPTY
         keys, weights = self._keys[held], self._weights[held]
         order = np.argsort(keys)
         ends = (self._low, self._high)
-        return ColumnMargin(int(self._state[0]), keys[order], weights[order], self._whole, ends)
+        return ValueCounts(int(self._state[0]), keys[order], weights[order], self._whole, ends)
 
 
 def _summed(keys: Keys, weights: FloatArray) -> tuple[Keys, FloatArray]:

@@ -31,7 +31,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from unrelu._version import __version__
-from unrelu.contracts import Block, Engine, Part, Question, R, Samples, Step, Watch, unwatched
+from unrelu.contracts import Block, Engine, Part, Progress, Question, R, Samples, Step, no_progress
 from unrelu.errors import ClusterError, InvalidDataError, MissingDependencyError
 from unrelu.passes.engine import LocalEngine, in_this_thread, one_blas_thread
 from unrelu.passes.pair_moments import Columns, GroupedMomentsQuestion, PairMomentsQuestion
@@ -46,7 +46,7 @@ _RETRIES = 1  # of a part that could not be read: disks of other machines do fai
 
 
 class DaskEngine:
-    """Asks the workers of a Dask cluster; ``watch`` hears of the rows read, as steps of ``stage``.
+    """Asks the workers of a Dask cluster; ``progress`` hears of the rows read, as steps of ``stage``.
 
     Rows of files and of Dask's own arrays and frames are read by the workers; others are read here and sent.
 
@@ -61,9 +61,13 @@ class DaskEngine:
     """
 
     def __init__(
-        self, client: Any = None, watch: Watch = unwatched, stage: str = "Reading rows", task_bytes: float | None = None
+        self,
+        client: Any = None,
+        progress: Progress = no_progress,
+        stage: str = "Reading rows",
+        task_bytes: float | None = None,
     ) -> None:
-        self._client, self._watch, self._stage, self._task_bytes = connected(client), watch, stage, task_bytes
+        self._client, self._progress, self._stage, self._task_bytes = connected(client), progress, stage, task_bytes
 
     def collect(self, samples: Samples, question: Question[R]) -> R:
         parts, asked = samples.source.parts(self._map), cast(Any, question)
@@ -107,7 +111,7 @@ class DaskEngine:
             if of > 1:
                 words = f"columns in groups, {number + 1} of {of}: {rows:,} rows"
                 done = rows if total is None else (number * total + rows) // of
-            self._watch(Step(self._stage, done, total, words))
+            self._progress(Step(self._stage, done, total, words))
 
         tell(0)
         merged: R | None = None
@@ -294,10 +298,10 @@ def active_client() -> Any:
     return None
 
 
-def active_engine(watch: Watch = unwatched, stage: str = "Reading rows") -> Engine:
+def active_engine(progress: Progress = no_progress, stage: str = "Reading rows") -> Engine:
     """The workers of the active client; this process where there is none."""
     client = active_client()
-    return LocalEngine(watch, stage) if client is None else DaskEngine(client, watch, stage)
+    return LocalEngine(progress, stage) if client is None else DaskEngine(client, progress, stage)
 
 
 def _check_workers(client: Any) -> None:

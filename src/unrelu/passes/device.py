@@ -21,7 +21,7 @@ from scipy.special import erfc
 from unrelu.contracts import FloatArray, Question, R, Samples, Step
 from unrelu.errors import DeviceMemoryError, InvalidDataError
 from unrelu.kernels.row_block import LARGEST, power_sums, scanned
-from unrelu.passes.columns import LOOKED_AT, ColumnShapes, ties, window
+from unrelu.passes.columns import LOOKED_AT, ColumnMargins, ties, window
 from unrelu.passes.engine import LocalEngine, map_in_threads
 from unrelu.passes.pair_moments import ObservedMoments, PairMoments, PairMomentsQuestion
 from unrelu.passes.pair_sums import FIRST_ROWS, as_if_observed, rounded_down
@@ -119,10 +119,10 @@ class Place:
                 return cupy.random.default_rng(seed).standard_normal((n, d))
         return self.array(np.random.default_rng(seed).standard_normal((n, d)))
 
-    def rows(self, n: int, seed: int, root: Any, bias: Any, limits: tuple[Any, Any]) -> Any:
+    def rows(self, n: int, seed: int, root: Any, mean: Any, limits: tuple[Any, Any]) -> Any:
         """n rows of max(A z + b, floor), or min with a ceiling, drawn on the device by one matrix product."""
         low, high = (self.array(limit) for limit in limits)
-        y = self.normals(n, len(bias), seed) @ self.array(root.T) + self.array(bias)
+        y = self.normals(n, len(mean), seed) @ self.array(root.T) + self.array(mean)
         return self.xp.minimum(self.xp.maximum(y, low), high)
 
     def give_back(self) -> None:
@@ -189,7 +189,7 @@ class DeviceEngine(LocalEngine):
         done = 0
 
         def tell(rows: int) -> None:
-            self._watch(Step(self._stage, rows, samples.n_rows, f"{rows:,} rows"))
+            self._progress(Step(self._stage, rows, samples.n_rows, f"{rows:,} rows"))
 
         tell(0)
         for block in samples.whole():
@@ -259,7 +259,7 @@ class DeviceSums:
         self._observed: list[Any] = []  # O'O, its squared weights, then (P, T, T*T)'O; empty while nothing is missing
         self._n_rows, self._weight, self._squared_weight = 0, 0.0, 0.0
         self._screening: Screening | None = None
-        self._shapes: ColumnShapes | None = None
+        self._margins: ColumnMargins | None = None
 
     def add(self, array: Any, first_row: int, weights: FloatArray | None) -> None:
         """Add rows; weights are the host's."""
@@ -274,7 +274,7 @@ class DeviceSums:
         screening, missing = (Screening.clean(self._least), False) if in_place else self._screened(x, first_row)
         above = x > self._floor
         above = above if in_place else above & (x <= self._most)
-        shapes = self._shapes_of(x, above, first_row, weights)
+        margins = self._margins_of(x, above, first_row, weights)
         zero = xp.zeros((), dtype=xp.float64, device=place.device)
         seen = place.double(~xp.isnan(x)) if missing or self._observed else None
         t = xp.where(above, place.double(x) - self._origin, zero)
@@ -303,7 +303,7 @@ class DeviceSums:
         self._weight += n if weights is None else float(weights.sum())
         self._squared_weight += n if weights is None else float(weights @ weights)
         self._screening = screening if self._screening is None else self._screening.merge(screening)
-        self._shapes = shapes
+        self._margins = margins
 
     def _look_at(self, x: Any, weights: FloatArray | None) -> None:
         """What all rows share, from the first of them: levels, an origin near the bulk of every column, ties."""
@@ -324,11 +324,11 @@ class DeviceSums:
         origin = xp.where(total > 0.0, sums / xp.where(total > 0.0, total, xp.ones_like(total)), nothing)
         # As the table's own type holds it: differences from it are then exact.
         origin = place.double(xp.astype(origin, xp.float32)) if kind.dtype == np.float32 else origin
-        if self._question.shapes:
+        if self._question.margins:
             size = place.host(xp.max(place.double(seen) * xp.abs(x - origin), axis=0))
             few = slice(0, min(LOOKED_AT, n))
             compared = [place.host(each) for each in ties(xp, x[few, ...], seen[few, ...])]
-            self._shapes = ColumnShapes.begun(place.host(origin), size, compared)
+            self._margins = ColumnMargins.begun(place.host(origin), size, compared)
         self._origin = origin  # last: what ran out of memory on the way is tried again
 
     def record(self) -> PairMoments:
@@ -350,7 +350,7 @@ class DeviceSums:
             masked_square=masked_square,
             observed=observed,
             screening=self._screening or Screening.clean(self._least),
-            shapes=self._shapes,
+            margins=self._margins,
         )
 
     def _screened(self, x: Any, first_row: int) -> tuple[Screening, bool]:
@@ -361,9 +361,9 @@ class DeviceSums:
         farthest = self._place.host(below).astype(np.float64)
         return Screening(low, rows[0], farthest, large, rows[1]), bool(missing.any())
 
-    def _shapes_of(self, x: Any, above: Any, first_row: int, weights: FloatArray | None) -> ColumnShapes | None:
-        """The shapes with the rows that are looked at added, as :meth:`ColumnShapes.with_rows` adds them."""
-        before, rows = self._shapes, window(first_row, int(x.shape[0]))
+    def _margins_of(self, x: Any, above: Any, first_row: int, weights: FloatArray | None) -> ColumnMargins | None:
+        """The shapes with the rows that are looked at added, as :meth:`ColumnMargins.with_rows` adds them."""
+        before, rows = self._margins, window(first_row, int(x.shape[0]))
         if before is None or rows.start >= rows.stop:
             return before
         place, xp = self._place, self._place.xp
@@ -374,7 +374,7 @@ class DeviceSums:
         found, nothing = place.host(sums), np.zeros(self.n_features)
         ends, end_weights = found[[5, 7]], found[[6, 8]]
         place_of_sums, compared = (before.origin, before.unit), (nothing, nothing, nothing + np.inf)
-        return before.merge(ColumnShapes(found[4], *place_of_sums, found[:4], ends, end_weights, *compared))
+        return before.merge(ColumnMargins(found[4], *place_of_sums, found[:4], ends, end_weights, *compared))
 
 
 # --- algebra of wide matrices ---------------------------------------------------------------------

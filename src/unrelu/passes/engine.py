@@ -19,7 +19,7 @@ from typing import Any, Self, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
-from unrelu.contracts import Block, Engine, Evidence, Question, R, Samples, Step, Watch, unwatched
+from unrelu.contracts import Block, Engine, Evidence, Progress, Question, R, Samples, Step, no_progress
 from unrelu.errors import InvalidDataError
 
 T = TypeVar("T")
@@ -27,17 +27,17 @@ U = TypeVar("U")
 _WORTH_THREADS = 3000  # columns; below, a second thread gains a third on an idle machine and loses all on a busy one
 
 
-def engine_for(samples: Samples, watch: Watch = unwatched, stage: str = "Reading rows") -> Engine:
+def engine_for(samples: Samples, progress: Progress = no_progress, stage: str = "Reading rows") -> Engine:
     """Who asks these rows: this process, unless they say where they are read (``engine``)."""
     chosen = samples.source.engine
-    return LocalEngine(watch, stage) if chosen is None else chosen(watch, stage)
+    return LocalEngine(progress, stage) if chosen is None else chosen(progress, stage)
 
 
 class LocalEngine:
-    """Reads blocks in order; ``watch`` hears of the rows read, as steps of ``stage``."""
+    """Reads blocks in order; ``progress`` hears of the rows read, as steps of ``stage``."""
 
-    def __init__(self, watch: Watch = unwatched, stage: str = "Reading rows") -> None:
-        self._watch, self._stage = watch, stage
+    def __init__(self, progress: Progress = no_progress, stage: str = "Reading rows") -> None:
+        self._progress, self._stage = progress, stage
 
     def collect(self, samples: Samples, question: Question[R]) -> R:
         record, _ = deque(self.growing(samples, question), maxlen=1).pop()
@@ -51,7 +51,7 @@ class LocalEngine:
         ``merged`` is the record of those before ``first_row``, which the samples leave out.
         """
         total = samples.n_rows
-        self._watch(Step(self._stage, first_row, total))
+        self._progress(Step(self._stage, first_row, total))
         began = monotonic()
         with closing(blocks_ahead(samples)) as blocks:
             for block in blocks:
@@ -61,7 +61,7 @@ class LocalEngine:
                 yield merged, done
                 left = None if total is None else total - first_row
                 words = pace(done - first_row, left, monotonic() - began)
-                self._watch(Step(self._stage, done, total, words))
+                self._progress(Step(self._stage, done, total, words))
         if merged is None:
             raise InvalidDataError("There are no rows to learn from.")
 

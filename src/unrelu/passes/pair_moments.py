@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.passes.columns import ColumnShapes
+from unrelu.passes.columns import ColumnMargins
 from unrelu.passes.engine import joined_in_threads, one_blas_thread
 from unrelu.passes.pair_sums import (
     Frame,
@@ -64,7 +64,8 @@ class ObservedMoments:
 class PairMoments:
     """See the module's text. ``weight`` and ``squared_weight`` are the sums of w and w^2 over rows.
 
-    ``shapes`` tell whether floors and normal laws are in doubt; None in records of files that did not keep them.
+    ``margins`` tell whether floors and normal distributions are doubtful; None in records of files that did
+    not keep them.
     """
 
     floor: Annotated[FloatArray, "unbounded floats d"]
@@ -78,7 +79,7 @@ class PairMoments:
     masked_square: Annotated[FloatArray, "floats d d"]
     observed: ObservedMoments | None
     screening: Screening
-    shapes: ColumnShapes | None = None
+    margins: ColumnMargins | None = None
 
     @classmethod
     def of_sums(cls, floor: FloatArray, n_rows: int, frame: Frame, sums: PairSums) -> Self:
@@ -99,7 +100,7 @@ class PairMoments:
             masked_square=sums.powers[1],
             observed=observed,
             screening=sums.screening,
-            shapes=sums.shapes,
+            margins=sums.margins,
         )
 
     @property
@@ -165,7 +166,7 @@ class PairMoments:
             **{name: getattr(first, name) + getattr(second, name) for name in _SUMS},
             observed=observed,
             screening=self.screening.merge(other.screening),
-            shapes=None if self.shapes is None or other.shapes is None else self.shapes.merge(other.shapes),
+            margins=None if self.margins is None or other.margins is None else self.margins.merge(other.margins),
         )
 
     def scaled(self, factor: float) -> Self:
@@ -180,7 +181,7 @@ class PairMoments:
             squared_weight=factor**2 * self.squared_weight,
             **{name: factor * getattr(self, name) for name in _SUMS},
             observed=observed,
-            shapes=None if self.shapes is None else self.shapes.scaled(factor),
+            margins=None if self.margins is None else self.margins.scaled(factor),
         )
 
     def rounded(self, least: int) -> Self:
@@ -199,13 +200,7 @@ class PairMoments:
                 *(np.where(scarce, 0.0, each) for each in (observed.above, observed.total, observed.square)),
             )
         sums: dict[str, Any] = {name: np.where(rare, 0.0, getattr(own, name)) for name in _SUMS}
-        return replace(
-            own,
-            origin=np.where(rare.diagonal(), 0.0, own.origin),
-            **sums,
-            observed=observed,
-            shapes=None,
-        )
+        return replace(own, origin=np.where(rare.diagonal(), 0.0, own.origin), **sums, observed=observed, margins=None)
 
     def of_columns(self, at: NDArray[np.int64]) -> Self:
         """The record of some of the columns."""
@@ -217,7 +212,7 @@ class PairMoments:
             **{name: getattr(self, name)[square] for name in _SUMS},
             observed=None if o is None else replace(o, **{name: each[square] for name, each in vars(o).items()}),
             screening=_columns_of(self.screening, at),
-            shapes=None if self.shapes is None else _columns_of(self.shapes, at),
+            margins=None if self.margins is None else _columns_of(self.margins, at),
         )
 
     def _about(self, origin: FloatArray) -> Self:
@@ -256,16 +251,16 @@ class PairMomentsQuestion:
     """Ask a block of rows for its :class:`PairMoments`.
 
     ``floor``: values above it are taken for what they are; ``lowest``: values below it are out of place. One number per
-    column each. ``shapes``: whether to look at the columns' shapes as well, for whoever may doubt them.
+    column each. ``margins``: whether to look at the columns' shapes as well, for whoever may diagnostic them.
     """
 
     floor: tuple[float, ...]
     lowest: tuple[float, ...]
-    shapes: bool = True
+    margins: bool = True
 
     @classmethod
-    def under(cls, assumptions: Assumptions, shapes: bool = True) -> Self:
-        return cls(assumptions.censoring, assumptions.lowest, shapes)
+    def under(cls, assumptions: Assumptions, margins: bool = True) -> Self:
+        return cls(assumptions.censored_at, assumptions.lowest, margins)
 
     def of_columns(self, columns: Columns) -> Self:
         floor, lowest = (tuple(levels[j] for j in columns) for levels in (self.floor, self.lowest))
@@ -287,11 +282,11 @@ class PairMomentsQuestion:
             if own.observed is not None:
                 incomplete[np.ix_(columns, columns)] = True
                 _put(seen, vars(own.observed), columns, d, 2)
-            for into, part in zip(by_column, (own.screening, own.shapes), strict=True):
+            for into, part in zip(by_column, (own.screening, own.margins), strict=True):
                 _put(into, {} if part is None else vars(part), columns, d, 1)
-        shapes = ColumnShapes(**by_column[1]) if by_column[1] else None
+        margins = ColumnMargins(**by_column[1]) if by_column[1] else None
         whole = replace(
-            own, floor=floor, origin=origin, **sums, observed=None, screening=Screening(**by_column[0]), shapes=shapes
+            own, floor=floor, origin=origin, **sums, observed=None, screening=Screening(**by_column[0]), margins=margins
         )
         if not seen:
             return whole
@@ -307,11 +302,11 @@ class PairMomentsQuestion:
         n, d = block.n_rows, len(floor)
         with one_blas_thread():
             if isinstance(block, SparseBlock) and SparseSums.can_add(block, floor, lowest):
-                frame = Frame(dense_rows(block, slice(0, tile_height(d))), floor, lowest, self.shapes)
+                frame = Frame(dense_rows(block, slice(0, tile_height(d))), floor, lowest, self.margins)
                 parts = sparse_runs(block)
                 sums: PairSums = joined_in_threads(frame.sparse_sums, parts, SparseSums.join)
             else:
-                frame = Frame(next(tiles(block, tile_height(d))), floor, lowest, self.shapes)
+                frame = Frame(next(tiles(block, tile_height(d))), floor, lowest, self.margins)
                 sums = joined_in_threads(partial(frame.summed, block), runs(n, d), PairSums.join)
             return PairMoments.of_sums(floor, n, frame, sums.finished())
 

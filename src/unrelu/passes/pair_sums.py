@@ -26,7 +26,7 @@ from unrelu.kernels.row_block import (
     out_of_place,
     pack_rows,
 )
-from unrelu.passes.columns import ColumnShapes, window
+from unrelu.passes.columns import ColumnMargins, window
 from unrelu.passes.engine import map_in_threads
 from unrelu.passes.rows import SparseBlock
 from unrelu.passes.tiles import Screening, least_allowed, seen_above, survey, tiles
@@ -60,7 +60,7 @@ def runs(n: int, d: int) -> list[slice]:
 class Frame:
     """What the tiles of a block share, from the first of them: levels, an origin near the bulk of each column."""
 
-    def __init__(self, tile: Block, floor: FloatArray, lowest: FloatArray, shapes: bool) -> None:
+    def __init__(self, tile: Block, floor: FloatArray, lowest: FloatArray, margins: bool) -> None:
         kind = tile.values.dtype
         self.floor, self.lowest = seen_above(floor, tile.values), least_allowed(lowest, tile.values)
         # Comparing with these is comparing with those: what is stored is above both or above neither.
@@ -78,13 +78,13 @@ class Frame:
         origin = np.divide(sums, total, out=nothing, where=total > 0.0)
         self.origin = np.asarray(origin.astype(kind).astype(np.float64))
         self.short = kind == np.float32 and weights is None
-        self.shapes: ColumnShapes | None = None
+        self.margins: ColumnMargins | None = None
         if self.short:  # where the first rows can be summed so
             first = PairSums(self, np.float32)
             first.add(Block(values))
             self.short = first.fits()
-        if shapes:
-            self.shapes = ColumnShapes.of_first(values, self.floor, self.origin)
+        if margins:
+            self.margins = ColumnMargins.of_first(values, self.floor, self.origin)
 
     def summed(self, block: Block, rows: slice) -> PairSums:
         """The sums of some of a block's rows, in single precision if it holds them."""
@@ -121,7 +121,7 @@ class PairSums:
         self.weight = self.squared_weight = 0.0
         self.observed: tuple[FloatArray, FloatArray, FloatArray] | None = None
         self.screening = Screening.clean(frame.lowest)
-        self.shapes = frame.shapes
+        self.margins = frame.margins
 
     def add(self, tile: Block) -> None:
         frame, weights = self._frame, tile.weights
@@ -157,8 +157,8 @@ class PairSums:
             else:
                 self._add(counted[None], counted, squared_weight, symmetric=True)
             self._add(stack, counted, sums)
-        if self.shapes is not None:
-            self.shapes = self.shapes.with_rows(tile, frame.floor)
+        if self.margins is not None:
+            self.margins = self.margins.with_rows(tile, frame.floor)
 
     def join(self, other: Self) -> None:
         """Add the sums of other tiles of the same frame."""
@@ -170,8 +170,8 @@ class PairSums:
         self.weight += other.weight
         self.squared_weight += other.squared_weight
         self.screening = self.screening.merge(other.screening)
-        if self.shapes is not None and other.shapes is not None:
-            self.shapes = self.shapes.merge(other.shapes)
+        if self.margins is not None and other.margins is not None:
+            self.margins = self.margins.merge(other.margins)
 
     def finished(self) -> Self:
         """With what lies below the diagonal; no tile can be added any more."""
@@ -248,13 +248,13 @@ class SparseSums(PairSums):
         add_sparse_rows(*cells, self._frame.floor, self._origin, weights, self._sums)
         self.weight += float(weights.sum())
         self.squared_weight += float(weights @ weights)
-        if self.shapes is None:
+        if self.margins is None:
             return
         for start in range(0, n, FIRST_ROWS):
             looked_at = window(tile.first_row + start, min(FIRST_ROWS, n - start))
             at = slice(start + looked_at.start, start + looked_at.stop)
             if looked_at.start < looked_at.stop:
-                self.shapes = self.shapes.with_rows(dense_rows(tile, at), self._frame.floor)
+                self.margins = self.margins.with_rows(dense_rows(tile, at), self._frame.floor)
 
     def join(self, other: Self) -> None:
         super().join(other)
@@ -273,7 +273,7 @@ class CellSums(PairSums):
 
         sum over rows of  w_i w_j s(x_i, x_j)    for pairs,        w_i s(x_i)    for columns, on the diagonals.
 
-    Where badness strikes cells whatever their values, these are the sums over genuine cells, in expectation, and the
+    Where badness strikes cells whatever their values, these are the sums over inlier cells, in expectation, and the
     learners of :mod:`unrelu.fit.one_pass` read them as those of a table whose bad cells are missing.
     """
 
@@ -306,9 +306,9 @@ class CellSums(PairSums):
         self._add(stack, root, sums)
         self.weight += float(rows.sum())
         self.squared_weight += float(rows @ rows)
-        if self.shapes is not None:
+        if self.margins is not None:
             seen = np.where(cells >= _BAD_CELL, tile.values, tile.values.dtype.type(np.nan))
-            self.shapes = self.shapes.with_rows(Block(seen, tile.first_row, tile.weights), frame.floor)
+            self.margins = self.margins.with_rows(Block(seen, tile.first_row, tile.weights), frame.floor)
 
     def join(self, other: Self) -> None:
         super().join(other)

@@ -120,8 +120,8 @@ class SomeColumns(RowsOf):
         self.limits_by_cell = tuple(place for place, j in enumerate(columns) if j in own)
 
     def _told(self, block: Block) -> Block:
-        beyond = None if block.beyond is None else np.take(block.beyond, self._columns, axis=1)
-        return replace(block, values=np.take(block.values, self._columns, axis=1), beyond=beyond)
+        censoring = None if block.censoring is None else np.take(block.censoring, self._columns, axis=1)
+        return replace(block, values=np.take(block.values, self._columns, axis=1), censoring=censoring)
 
 
 class PartRows(Samples):
@@ -238,7 +238,7 @@ class LazyBlock(Block):
 
     def __init__(self, values: Any = None, **others: Any) -> None:
         given = {} if values is None else {"values": values}
-        self.__dict__.update({"first_row": 0, "weights": None, "groups": None, "beyond": None} | others | given)
+        self.__dict__.update({"first_row": 0, "weights": None, "groups": None, "censoring": None} | others | given)
 
 
 class SparseBlock(LazyBlock):
@@ -277,10 +277,9 @@ def runs(n_rows: int, size: int, weights: FloatArray | None) -> Iterator[tuple[s
 def rows_per_block(n_rows: int | None, n_features: int) -> int:
     """Rows to read at a time: a 24th of the table, between 512 and 4096, or 2^22 cells where that is more rows.
 
-    Working copies of a block then stay well under a quarter of the table, and a block is still
-    tall enough for fast matrix products. Beyond 4096 columns the blocks get shorter, so that one
-    block holds at most 2^24 cells (but never fewer than 512 rows). ``n_rows`` is None where only a
-    full read can tell; the table is then taken to be long.
+    Working copies of a block then stay well under a quarter of the table, and a block is still tall enough for fast
+    matrix products. Beyond 4096 columns the blocks get shorter, so that one block holds at most 2^24 cells (but never
+    fewer than 512 rows). ``n_rows`` is None where only a full read can tell; the table is then taken to be long.
 
     >>> rows_per_block(48_000, 10), rows_per_block(100, 10)
     (2000, 512)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import Assumptions, Block, FloatArray, Marks
+from unrelu.contracts import Assumptions, Block, Censoring, FloatArray
 from unrelu.errors import InvalidDataError
 from unrelu.kernels.row_block import LARGEST, scan_block
 from unrelu.validation import column_label, listed, row_label
@@ -41,11 +41,11 @@ def tiles(block: Block, height: int | None = None, of: slice | None = None) -> I
     for start in range(begin, end, height):
         rows = slice(start, min(start + height, end))
         weights = None if block.weights is None else block.weights[rows]
-        beyond = None if block.beyond is None else block.beyond[rows]
+        censoring = None if block.censoring is None else block.censoring[rows]
         values = block.values[rows]
         if not (values.flags.c_contiguous and values.flags.writeable):
             values = np.array(values, order="C")
-        yield Block(without_absent(values, weights), block.first_row + start, weights, beyond=beyond)
+        yield Block(without_absent(values, weights), block.first_row + start, weights, censoring=censoring)
 
 
 def without_absent(values: NDArray[np.floating[Any]], weights: FloatArray | None) -> NDArray[np.floating[Any]]:
@@ -70,11 +70,13 @@ def least_allowed(levels: FloatArray, values: NDArray[np.floating[Any]]) -> Floa
     return -seen_above(-levels, values)
 
 
-def marks_of(values: NDArray[np.floating[Any]], beyond: Marks | None, floor: FloatArray) -> tuple[FloatArray, Marks]:
+def censoring_of(
+    values: NDArray[np.floating[Any]], censoring: Censoring | None, floor: FloatArray
+) -> tuple[FloatArray, Censoring]:
     """(float64 values, marks) of a block's rows: its own marks, and those of cells at a column's ``floor`` or below."""
     low = values <= seen_above(floor, values)
     x = np.where(low, floor, values).astype(np.float64)
-    return x, -low.astype(np.int8) if beyond is None else np.where(low, np.int8(-1), beyond)
+    return x, -low.astype(np.int8) if censoring is None else np.where(low, np.int8(-1), censoring)
 
 
 # --- cells that no learner can use ----------------------------------------------------------------
@@ -124,12 +126,12 @@ class Screening:
             )
         if not self.below_count.any():
             return
-        mirrored = assumptions.sign < 0.0
-        self._check_limit(np.where(mirrored, 0, self.below_count), assumptions, feature_names, -1.0)
-        self._check_limit(np.where(mirrored, self.below_count, 0), assumptions, feature_names, 1.0)
+        negated = assumptions.sign < 0.0
+        self._check_limit(np.where(negated, 0, self.below_count), assumptions, feature_names, -1.0)
+        self._check_limit(np.where(negated, self.below_count, 0), assumptions, feature_names, 1.0)
 
     def _check_limit(self, counts: Counts, assumptions: Assumptions, names: Sequence[str] | None, sign: float) -> None:
-        """Raise for cells beyond a floor (``sign`` -1) or beyond a ceiling, whose columns are upside down (1)."""
+        """Raise for cells beyond a floor (``sign`` -1) or beyond a ceiling, whose columns are negated (1)."""
         if not counts.any():
             return
         what, side, extreme, word = (
@@ -249,7 +251,7 @@ class SubsampleQuestion:
 
     @classmethod
     def under(cls, assumptions: Assumptions, size: int, seed: int) -> Self:
-        return cls(size, seed, assumptions.censoring, assumptions.lowest)
+        return cls(size, seed, assumptions.censored_at, assumptions.lowest)
 
     def __call__(self, block: Block) -> Subsample:
         n, d = block.values.shape

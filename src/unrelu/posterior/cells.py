@@ -9,17 +9,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import BoolArray, FloatArray, Marks
+from unrelu.contracts import BoolArray, Censoring, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import is_by_cell
 from unrelu.passes.tiles import row_keys, smallest
-from unrelu.tables.limited import cell_limits, limits_of_data, marks_at_limits
+from unrelu.tables.limited import cell_limits, censoring_at_limits, limits_of_data
 from unrelu.validation import check_choice, column_label, listed, row_label, suggestion
 
 Values = NDArray[np.floating[Any]]
 Model = Any  # a :class:`unrelu.RectifiedGaussian`, which stands above and answers from here
 _ROWS = 8192  # at a time: four numbers a cell
-_FARTHEST = 1e250  # latent values: whatever a shape makes of huge numbers
+_FARTHEST = 1e250  # latent values: whatever a margin makes of huge numbers
 FILL, BELOW = ("both", "hidden", "missing"), ("auto", "latent", "floor")
 
 
@@ -32,7 +32,7 @@ class Cells:
 
     given: FloatArray
     latent: FloatArray
-    beyond: Marks
+    censoring: Censoring
 
     @classmethod
     def of(cls, model: Model, X: Any, floor: Any = None, ceiling: Any = None) -> Self:
@@ -46,23 +46,23 @@ class Cells:
         elif len(x):  # limits of columns are those of the rows where they are the same but for rounding: logs by hand
             floors, ceilings = limits_of_data(x, low[0], high[0], names, fewest=1)
             own = np.broadcast_to(floors, x.shape), np.broadcast_to(ceilings, x.shape)
-        beyond = marks_at_limits(x, *own, names)
-        held = np.where(beyond < 0, low, high)
-        return cls.marked(model, np.where(beyond == 0, x, held).astype(np.float64), beyond)
+        censoring = censoring_at_limits(x, *own, names)
+        held = np.where(censoring < 0, low, high)
+        return cls.marked(model, np.where(censoring == 0, x, held).astype(np.float64), censoring)
 
     @classmethod
-    def marked(cls, model: Model, values: FloatArray, beyond: Marks) -> Self:
+    def marked(cls, model: Model, values: FloatArray, censoring: Censoring) -> Self:
         """Rows in the user's units whose marks are known."""
-        if model.shapes is None:
-            return cls(values, values, beyond)
+        if model.margins is None:
+            return cls(values, values, censoring)
         with np.errstate(over="ignore"):
-            latent = np.column_stack([shape.to_latent(values[:, j]) for j, shape in enumerate(model.shapes)])
-        return cls(values, np.clip(latent, -_FARTHEST, _FARTHEST), beyond)
+            latent = np.column_stack([margin.to_latent(values[:, j]) for j, margin in enumerate(model.margins)])
+        return cls(values, np.clip(latent, -_FARTHEST, _FARTHEST), censoring)
 
     @property
     def hidden(self) -> BoolArray:
         """The cells whose value is not known."""
-        return np.asarray((self.beyond != 0) | np.isnan(self.latent))
+        return np.asarray((self.censoring != 0) | np.isnan(self.latent))
 
     def parts(self, size: int = _ROWS) -> Iterator[tuple[slice, Cells]]:
         """A part of the rows at a time."""
@@ -72,12 +72,12 @@ class Cells:
 
     def of_rows(self, rows: Any) -> Cells:
         """Some of the rows."""
-        return Cells(self.given[rows], self.latent[rows], self.beyond[rows])
+        return Cells(self.given[rows], self.latent[rows], self.censoring[rows])
 
     def joined(self, other: Cells) -> Cells:
         """These rows and those."""
         given, latent = np.concatenate([self.given, other.given]), np.concatenate([self.latent, other.latent])
-        return Cells(given, latent, np.concatenate([self.beyond, other.beyond]))
+        return Cells(given, latent, np.concatenate([self.censoring, other.censoring]))
 
     def without(self, j: int) -> Cells:
         """The same with nothing known of column j."""
@@ -86,12 +86,12 @@ class Cells:
     def without_cells(self, unknown: BoolArray) -> Cells:
         """The same with nothing known of some cells."""
         given, latent = (np.where(unknown, np.nan, each) for each in (self.given, self.latent))
-        return Cells(given, latent, np.where(unknown, np.int8(0), self.beyond))
+        return Cells(given, latent, np.where(unknown, np.int8(0), self.censoring))
 
     def widened(self, j: int) -> Cells:
         """The same with one more column, at place j, of which nothing is known."""
         given, latent = (np.insert(each, j, np.nan, axis=1) for each in (self.given, self.latent))
-        return Cells(given, latent, np.insert(self.beyond, j, 0, axis=1))
+        return Cells(given, latent, np.insert(self.censoring, j, 0, axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,7 +151,7 @@ class Filling:
         """The cells that are filled in."""
         if self.fill == "missing" or self.below == "floor":
             return np.isnan(cells.given)
-        return cells.hidden if self.fill == "both" else np.asarray(cells.beyond != 0)
+        return cells.hidden if self.fill == "both" else np.asarray(cells.censoring != 0)
 
     def groups(self, model: Model, cells: Cells) -> Iterator[tuple[int, BoolArray, bool]]:
         """Cells that are filled in alike: their column, which of its rows, and whether their values are cut off."""
@@ -164,8 +164,8 @@ class Filling:
 
     def start(self, model: Model, cells: Cells) -> FloatArray:
         """The rows before anything is filled in: what is at a limit of the model holds that limit."""
-        limited = np.isfinite(np.where(cells.beyond < 0, model.floor, model.ceiling)) & (cells.beyond != 0)
-        return np.where(limited, cells.given + cells.beyond * self.tolerance, cells.given)
+        limited = np.isfinite(np.where(cells.censoring < 0, model.floor, model.ceiling)) & (cells.censoring != 0)
+        return np.where(limited, cells.given + cells.censoring * self.tolerance, cells.given)
 
 
 EVERYTHING = Filling()

@@ -1,4 +1,4 @@
-"""The one density of rows under y ~ N(bias, covariance), cells cut off or missing; what it says of cells; and scores.
+"""The one density of rows under y ~ N(mean, covariance), cells cut off or missing; what it says of cells; and scores.
 
 It has two modes (:mod:`unrelu.kernels.hidden_cells`). The converged one is what users see: expectation propagation,
 within .002 a cut-off cell. The cheap one is its first sweep, for rounds of EM.
@@ -24,11 +24,11 @@ from numpy.typing import NDArray
 from scipy.linalg import eigvalsh
 from scipy.linalg.lapack import dpotrf, dpotri
 
-from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray, Marks, Samples, Watch, unwatched
+from unrelu.contracts import Assumptions, Block, BoolArray, Censoring, FloatArray, Progress, Samples, no_progress
 from unrelu.kernels.factor_density import factor_log_densities
 from unrelu.kernels.hidden_cells import cell_residuals, hidden_rows
 from unrelu.passes.engine import available_cores, engine_for, map_in_threads
-from unrelu.passes.tiles import Screening, marks_of, reachable, screening_of, seen_above, without_absent
+from unrelu.passes.tiles import Screening, censoring_of, reachable, screening_of, seen_above, without_absent
 from unrelu.posterior.cells import Cells, Model, Values
 from unrelu.validation import label_columns, row_labels, warn
 
@@ -47,13 +47,13 @@ Gross = tuple[NDArray[np.int64], BoolArray]  # rows with a cell more than NO_CHA
 
 @dataclass(frozen=True, eq=False)
 class Density:
-    """y ~ N(bias, diag(scale) correlation diag(scale)), prepared for many rows; a column of scale 0 is constant.
+    """y ~ N(mean, diag(scale) correlation diag(scale)), prepared for many rows; a column of scale 0 is constant.
 
-    Rows come with marks, ``beyond`` as in :class:`unrelu.contracts.Block`, or without where cells at ``floor`` or below
-    are the cut-off ones. ``loadings`` L may be given where the correlations are L L' and noise.
+    Rows come with marks, ``censoring`` as in :class:`unrelu.contracts.Block`, or without where cells at ``floor``
+    or below are the cut-off ones. ``loadings`` L may be given where the correlations are L L' and noise.
     """
 
-    bias: Annotated[FloatArray, "floats c"]
+    mean: Annotated[FloatArray, "floats c"]
     scale: Annotated[FloatArray, "floats c"]
     correlation: Annotated[FloatArray, "floats c c"]
     floor: Annotated[FloatArray, "unbounded floats c"] | None = None
@@ -63,7 +63,7 @@ class Density:
     def of(cls, model: Model, floor_tolerance: float = 0.0) -> Self:
         """The latent part of a model, by its scoring covariance; values so little above its floor count as floored."""
         by = model.latent.scoring
-        return cls(by.bias, by.row_norms, by.correlation, by.floor + floor_tolerance)
+        return cls(by.mean, by.std, by.correlation, by.floor + floor_tolerance)
 
     # --- what is prepared ---------------------------------------------------------------------------------------------
 
@@ -127,7 +127,7 @@ class Density:
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    def log_density(self, values: Values, beyond: Marks | None = None, converged: bool = True) -> FloatArray:
+    def log_density(self, values: Values, censoring: Censoring | None = None, converged: bool = True) -> FloatArray:
         """Of each row, in the units of ``values``: density of what is seen, probability of what is cut off.
 
         Missing cells are integrated over.
@@ -135,7 +135,7 @@ class Density:
         out = np.empty(len(values))
 
         def fill(rows: slice) -> None:
-            x, marks = self._marked(values[rows], None if beyond is None else beyond[rows])
+            x, marks = self._marked(values[rows], None if censoring is None else censoring[rows])
             given = self.part(x, marks)
             if self.loadings is not None:
                 loadings = np.ascontiguousarray(self.loadings[self.varying])
@@ -157,33 +157,33 @@ class Density:
         assert self.floor is not None, "scores are of rows without marks"
         return self.log_density(values, None, converged) + seen_sum(values, self.floor, self.log_cell_unit)
 
-    def marginals(self, values: FloatArray, beyond: Marks) -> FloatArray:
+    def marginals(self, values: FloatArray, censoring: Censoring) -> FloatArray:
         """Of every cell, 4 x n x d: posterior mean and standard deviation, and of its marginal centre and width.
 
         That is a normal of mean centre and standard deviation width, cut off at the cell's limit. A seen cell has its
         value and 0.
         """
         moments, at = np.empty((4, *values.shape)), self.varying
-        moments[0::2], moments[1::2] = self.bias, 0.0
+        moments[0::2], moments[1::2] = self.mean, 0.0
 
         def fill(rows: slice) -> None:
-            given = self.part(values[rows], beyond[rows])
+            given = self.part(values[rows], censoring[rows])
             found = np.empty((4, *given[0].shape))
             hidden_rows(*given, self.precision, True, np.empty(len(given[0])), found, _NO_SPREAD)
             found[1::2] = np.sqrt(found[1::2])
             found *= self.scale[at]
-            found[0::2] += self.bias[at]
+            found[0::2] += self.mean[at]
             moments[:, rows, at] = found
 
         map_in_threads(fill, row_shares(len(values)))
         return moments
 
-    def joint(self, values: FloatArray, beyond: Marks) -> tuple[FloatArray, FloatArray]:
+    def joint(self, values: FloatArray, censoring: Censoring) -> tuple[FloatArray, FloatArray]:
         """Posterior mean (d) and covariance (d x d) of the cells of one row (1 x d)."""
         at, d = self.varying, int(self.varying.sum())
         moments, spread = np.empty((4, 1, d)), np.zeros((d, d))
-        hidden_rows(*self.part(values, beyond), self.precision, True, np.empty(1), moments, spread)
-        mean, covariance = self.bias.copy(), np.zeros((len(at), len(at)))
+        hidden_rows(*self.part(values, censoring), self.precision, True, np.empty(1), moments, spread)
+        mean, covariance = self.mean.copy(), np.zeros((len(at), len(at)))
         mean[at] += self.scale[at] * moments[0, 0]
         covariance[np.ix_(at, at)] = spread * np.outer(self.scale[at], self.scale[at])
         return mean, covariance
@@ -207,11 +207,11 @@ class Density:
         map_in_threads(fill, row_shares(len(values)))
         return out
 
-    def strangeness(self, values: Values) -> FloatArray:
-        """Residuals as far as cells are strange: 0 for a floored one that was due, infinite off a constant."""
+    def outlier_score(self, values: Values) -> FloatArray:
+        """Residuals as far as cells are outlying: 0 for a floored one that was due, infinite off a constant."""
         (x, marks), residuals = self._marked(values, None), self.cell_residuals(values)
         residuals[(marks != 0) & (residuals > 0.0)] = 0.0
-        return np.where(self.off_constants(values), np.copysign(np.inf, x - self.bias), residuals)
+        return np.where(self.off_constants(values), np.copysign(np.inf, x - self.mean), residuals)
 
     def off_constants(self, values: Values) -> BoolArray:
         """The cells that differ from their column's constant."""
@@ -221,26 +221,26 @@ class Density:
 
     # --- in parts -----------------------------------------------------------------------------------------------------
 
-    def part(self, values: FloatArray, beyond: Marks) -> tuple[FloatArray, Marks, FloatArray, FloatArray]:
-        """(values, beyond, bias, scale) of the columns that vary, in C order."""
+    def part(self, values: FloatArray, censoring: Censoring) -> tuple[FloatArray, Censoring, FloatArray, FloatArray]:
+        """(values, beyond, mean, scale) of the columns that vary, in C order."""
         at = self.varying
         if not at.all():
-            values, beyond = values[:, at], beyond[:, at]
-        x, marks = np.require(values, np.float64, _KIND), np.require(beyond, np.int8, _KIND)
-        return x, marks, self.bias[at], self.scale[at]
+            values, censoring = values[:, at], censoring[:, at]
+        x, marks = np.require(values, np.float64, _KIND), np.require(censoring, np.int8, _KIND)
+        return x, marks, self.mean[at], self.scale[at]
 
-    def _marked(self, values: Values, beyond: Marks | None) -> tuple[FloatArray, Marks]:
-        if beyond is not None:
-            return np.asarray(values, dtype=np.float64), beyond
+    def _marked(self, values: Values, censoring: Censoring | None) -> tuple[FloatArray, Censoring]:
+        if censoring is not None:
+            return np.asarray(values, dtype=np.float64), censoring
         assert self.floor is not None, "rows without marks have a floor"
-        return marks_of(values, None, self.floor)
+        return censoring_of(values, None, self.floor)
 
-    def _off_constants(self, x: FloatArray, marks: Marks) -> BoolArray:
+    def _off_constants(self, x: FloatArray, marks: Censoring) -> BoolArray:
         """Of the constant columns, the cells that differ: other values, and limits that the constant is beyond."""
         at = ~self.varying
-        off, mark = x[:, at] - self.bias[at], marks[:, at]
+        off, mark = x[:, at] - self.mean[at], marks[:, at]
         far = np.where(mark == 0, np.abs(off), np.maximum(mark * off, 0.0))
-        return np.asarray(far > _OFF * np.maximum(np.abs(self.bias[at]), 1e-300))
+        return np.asarray(far > _OFF * np.maximum(np.abs(self.mean[at]), 1e-300))
 
 
 _NO_SPREAD = np.empty((0, 0))
@@ -298,7 +298,7 @@ class ScoreQuestion:
 
     score: Callable[..., FloatArray]
     lowest: tuple[float, ...]
-    laws: tuple[Model, ...] = ()
+    distributions: tuple[Model, ...] = ()
 
     def __call__(self, block: Block) -> ScoredRows:
         screening = screening_of(block, self.lowest)
@@ -308,9 +308,11 @@ class ScoreQuestion:
         unusable = screening.below_count.any() or screening.large_count.any()
         if unusable:
             return ScoredRows(((block.first_row, np.full(len(block.values), np.nan)),), screening)
-        present = without_absent(block.values, block.weights) if block.beyond is None else block.values
-        scores = self.score(present) if block.beyond is None else self.score(present, block.beyond)
-        gross = (gross_cells(self.laws, present, block.beyond, block.first_row),) if self.laws else ()
+        present = without_absent(block.values, block.weights) if block.censoring is None else block.values
+        scores = self.score(present) if block.censoring is None else self.score(present, block.censoring)
+        gross = (
+            (gross_cells(self.distributions, present, block.censoring, block.first_row),) if self.distributions else ()
+        )
         return ScoredRows(((block.first_row, scores),), screening, gross)
 
 
@@ -318,15 +320,15 @@ def scored_rows(
     samples: Samples,
     score: Callable[..., FloatArray],
     assumptions: Assumptions,
-    watch: Watch = unwatched,
-    laws: Sequence[Model] = (),
+    progress: Progress = no_progress,
+    distributions: Sequence[Model] = (),
 ) -> FloatArray:
     """``score`` of all rows, in table order, after clear words about cells that cannot be used.
 
-    Rows that have no chance under any of the ``laws``, of latent values, are named.
+    Rows that have no chance under any of the ``distributions``, of latent values, are named.
     """
-    question = ScoreQuestion(score, assumptions.lowest, tuple(laws))
-    found = engine_for(samples, watch, "Scoring rows").collect(samples, question)
+    question = ScoreQuestion(score, assumptions.lowest, tuple(distributions))
+    found = engine_for(samples, progress, "Scoring rows").collect(samples, question)
     found.screening.check(assumptions, samples.feature_names)
     name_gross(found.gross, samples.feature_names)
     return found.scores
@@ -335,16 +337,18 @@ def scored_rows(
 # --- rows without a chance ----------------------------------------------------------------------------------------
 
 
-def gross_cells(laws: Iterable[Model], values: Values, beyond: Marks | None = None, first_row: int = 0) -> Gross:
+def gross_cells(
+    distributions: Iterable[Model], values: Values, censoring: Censoring | None = None, first_row: int = 0
+) -> Gross:
     """(rows, columns): the rows of latent values, numbered from ``first_row``, with a cell that has no chance under any
-    of some laws, and which columns have such cells. Columns without variance have their own words."""
+    of some distributions, and which columns have such cells. Columns without variance have their own words."""
     gross = np.ones(values.shape, dtype=bool)
     with np.errstate(over="ignore"):
-        for law in laws:
-            off = values - law.bias
-            if beyond is not None:  # "at most" is off where it is too low, "at least" where it is too high
-                off = np.where(beyond == 0, off, np.maximum(off * beyond, 0.0))
-            gross &= (np.abs(off) > NO_CHANCE * law.row_norms) & (law.row_norms > 0.0)
+        for distribution in distributions:
+            off = values - distribution.mean
+            if censoring is not None:  # "at most" is off where it is too low, "at least" where it is too high
+                off = np.where(censoring == 0, off, np.maximum(off * censoring, 0.0))
+            gross &= (np.abs(off) > NO_CHANCE * distribution.std) & (distribution.std > 0.0)
     return first_row + np.flatnonzero(gross.any(axis=1)), np.asarray(gross.any(axis=0))
 
 
@@ -365,14 +369,14 @@ def name_gross(parts: Sequence[Gross], names: Sequence[str] | None) -> None:
 
 def warn_of_gross(model: Model, cells: Cells) -> None:
     """Name the rows of a whole table that the model gives no chance."""
-    name_gross([gross_cells([model.latent], cells.latent, cells.beyond)], model.feature_names)
+    name_gross([gross_cells([model.latent], cells.latent, cells.censoring)], model.feature_names)
 
 
 def naming_gross(model: Model, parts: Iterable[Cells]) -> Iterator[Cells]:
     """The same of a table whose rows come in parts: they are named when the last has passed."""
-    laws, found, first = [model.latent], list[Gross](), 0
+    distributions, found, first = [model.latent], list[Gross](), 0
     for cells in parts:
-        found.append(gross_cells(laws, cells.latent, cells.beyond, first))
+        found.append(gross_cells(distributions, cells.latent, cells.censoring, first))
         first += len(cells.given)
         yield cells
     name_gross(found, model.feature_names)
@@ -393,28 +397,28 @@ class ScoreTail:
 
     def quantile(self, share: float) -> float:
         """The score below which a share of the model's rows lies."""
-        start, excess, beyond = self._tail()
-        if share < beyond:
-            return start + excess * float(np.log(share / beyond))
+        start, excess, censoring = self._tail()
+        if share < censoring:
+            return start + excess * float(np.log(share / censoring))
         return float(np.quantile(self.scores, share))
 
     def p_value(self, scores: FloatArray) -> FloatArray:
         """The share of the model's rows with a score as low."""
-        start, excess, beyond = self._tail()
+        start, excess, censoring = self._tail()
         within = np.searchsorted(self.scores, scores, side="right") / len(self.scores)
-        continued = beyond * np.exp(np.minimum(scores - start, 0.0) / excess)
-        return np.where(scores < start, continued, np.maximum(within, beyond))
+        continued = censoring * np.exp(np.minimum(scores - start, 0.0) / excess)
+        return np.where(scores < start, continued, np.maximum(within, censoring))
 
     def highest_p_value(self, scores: FloatArray, errors: float = 3.0) -> FloatArray:
         """The p-values as large as they may be, so many standard errors of the simulation above.
 
         The share beyond the start of the tail, and its mean excess, are known to 1 / sqrt(number of scores beyond).
         """
-        start, excess, beyond = self._tail()
+        start, excess, censoring = self._tail()
         p = self.p_value(scores)
-        slack = 1.0 + errors / np.sqrt(beyond * len(self.scores))
+        slack = 1.0 + errors / np.sqrt(censoring * len(self.scores))
         within = p + errors * np.sqrt(p * (1.0 - p) / len(self.scores))
-        continued = beyond * slack * np.exp(np.minimum(scores - start, 0.0) / (excess * slack))
+        continued = censoring * slack * np.exp(np.minimum(scores - start, 0.0) / (excess * slack))
         return np.where(scores < start, continued, within)
 
     def _tail(self) -> tuple[float, float, float]:
@@ -426,14 +430,14 @@ class ScoreTail:
 
 
 def rows_from_normals(
-    normals: FloatArray, bias: FloatArray, scale: FloatArray, correlation: FloatArray, floor: FloatArray
+    normals: FloatArray, mean: FloatArray, scale: FloatArray, correlation: FloatArray, floor: FloatArray
 ) -> FloatArray:
-    """Rows of max(y, floor), y ~ N(bias, covariance), from rows of independent normals.
+    """Rows of max(y, floor), y ~ N(mean, covariance), from rows of independent normals.
 
     By the symmetric root of the correlations: the same normals give nearby rows for nearby models, singular or not.
     """
     values, vectors = np.linalg.eigh(correlation)
     y = normals @ ((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
     y *= scale
-    y += bias
+    y += mean
     return np.asarray(np.maximum(y, floor, out=y))

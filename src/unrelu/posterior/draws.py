@@ -60,11 +60,11 @@ def drawn_parts(
 ) -> Iterator[tuple[Cells, FloatArray]]:
     """The same of rows that come in parts: as few rows at a time as memory asks for, and their n_draws x rows x d.
 
-    ``models``: one for all draws, or one for each, of the same shapes and limits; each then has streams of its own.
+    ``models``: one for all draws, or one for each, of the same margins and limits; each then has streams of its own.
     """
     number, seed = number_of(n_draws), seed_of(random_state)
     each = list(models) if isinstance(models, Sequence) else [models]
-    model, laws = each[0], [Density.of(one) for one in each]
+    model, distributions = each[0], [Density.of(one) for one in each]
     seeds = [seed]
     if isinstance(models, Sequence):
         states = (np.random.SeedSequence([seed, k]).generate_state(1, np.uint64)[0] for k in range(number))
@@ -73,8 +73,10 @@ def drawn_parts(
     for part in parts:
         for _, cells in part.parts(size):
             out = np.broadcast_to(filling.start(model, cells), (number, *cells.given.shape)).copy()
-            for law, stream, share in zip(laws, seeds, np.split(out, len(laws)), strict=True):
-                walked += _draw(model, law, cells, (stream, first), share, filling)
+            for distribution, stream, share in zip(
+                distributions, seeds, np.split(out, len(distributions)), strict=True
+            ):
+                walked += _draw(model, distribution, cells, (stream, first), share, filling)
             first += len(cells.given)
             yield cells, out
     if walked:
@@ -103,13 +105,13 @@ def _draw(
 
     def fill(rows: slice) -> int:
         part, into = cells.of_rows(rows), out[:, rows]
-        x, beyond, bias, scale = density.part(part.latent, part.beyond)
+        x, censoring, mean, scale = density.part(part.latent, part.censoring)
         found = np.empty((len(x), len(out), x.shape[1]))
-        given = (bias, scale, density.precision, rounding)
-        walked: int = draw_rows(x, beyond, *given, seed, first + rows.start, found)
+        given = (mean, scale, density.precision, rounding)
+        walked: int = draw_rows(x, censoring, *given, seed, first + rows.start, found)
         for j, at, cut in filling.groups(model, part):
-            f = None if model.shapes is None else finite(model.shapes[j].from_latent)
-            constant = np.full(int(at.sum()), density.bias[j])
+            f = None if model.margins is None else finite(model.margins[j].from_latent)
+            constant = np.full(int(at.sum()), density.mean[j])
             for draw in range(len(out)):
                 y = found[at, draw, column_of[j]] if density.varying[j] else constant
                 shown = within(y if f is None else f(y), part, at, j)
@@ -131,19 +133,19 @@ def seed_of(random_state: RandomState) -> int:
 
 def models_from_errors(
     model: Model,
-    bias_scale_covariance: FloatArray,
+    mean_std_covariance: FloatArray,
     correlation_stderr: FloatArray,
     n_rows: float,
     streams: Iterable[np.random.Generator],
 ) -> list[Model] | None:
     """Models drawn from the errors of a fit to ``n_rows`` rows, one from each stream; None where a column has none.
 
-    ``model`` is of latent values; ``bias_scale_covariance`` is d x 2 x 2, of (bias, scale), ``correlation_stderr`` d x
+    ``model`` is of latent values; ``mean_std_covariance`` is d x 2 x 2, of (mean, scale), ``correlation_stderr`` d x
     d, NaN where nothing is known of a pair. Rows are completed by a drawn model's own covariance.
     """
-    at = np.flatnonzero(model.row_norms > 0.0)
+    at = np.flatnonzero(model.std > 0.0)
     d, n, square = len(at), n_rows, np.ix_(at, at)
-    variance, scale = bias_scale_covariance[at], model.row_norms[at]
+    variance, scale = mean_std_covariance[at], model.std[at]
     if not np.isfinite(variance).all():
         return None
     if d == 0:
@@ -154,7 +156,7 @@ def models_from_errors(
     inflation = _inflation(r, root, n * np.nan_to_num(correlation_stderr[square], nan=1.0) ** 2, n)
     # Covariances of R^(1/2) D^(1/2) G D^(1/2) R^(1/2) are those of a Wishart matrix of R^(1/2) D R^(1/2).
     unit = np.diagonal(root @ (inflation[:, None] * root)) * np.sqrt(2.0 / n)
-    # bias + a u + b v and scale exp(c v) of independent standard normals u, v have the fit's errors.
+    # mean + a u + b v and scale exp(c v) of independent standard normals u, v have the fit's errors.
     c = np.sqrt(variance[:, 1, 1]) / scale
     b = np.divide(variance[:, 0, 1] / scale, c, out=np.zeros_like(c), where=c > 0.0)
     a = np.sqrt(np.maximum(variance[:, 0, 0] - b * b, 0.0))
@@ -173,11 +175,11 @@ def models_from_errors(
         correlation = covariance / np.outer(size, size)
         complete = np.stack([root @ rng.standard_normal(d), np.diagonal(root @ step @ root) / unit])
         u, v = np.sqrt(shared) * complete + np.sqrt(1.0 - shared) * rng.standard_normal((2, d))
-        bias, norms, whole = model.bias.copy(), model.row_norms.copy(), np.zeros_like(model.covariance)
-        bias[at] += a * u + b * v
-        norms[at] *= np.exp(c * v)
-        whole[square] = correlation * np.outer(norms[at], norms[at])
-        return model.with_parts(bias=bias, covariance=whole, scoring_covariance=None)
+        mean, stds, whole = model.mean.copy(), model.std.copy(), np.zeros_like(model.covariance)
+        mean[at] += a * u + b * v
+        stds[at] *= np.exp(c * v)
+        whole[square] = correlation * np.outer(stds[at], stds[at])
+        return model.with_parts(mean=mean, covariance=whole, scoring_covariance=None)
 
     return [drawn(rng) for rng in streams]
 

@@ -4,7 +4,7 @@ The y of a hidden cell is a normal cut off at its limit,
 
     E f(y) = integral of f(centre + width z) phi(z) dz / Phi(alpha)    over z <= alpha = (limit - centre)/width,
 
-for "at most"; "at least" is turned upside down. By Gauss and Legendre where the density is: below alpha, down to
+for "at most"; "at least" is negated. By Gauss and Legendre where the density is: below alpha, down to
 -sqrt(min(alpha, 0)^2 + 70), where it has fallen by e^-35. What a table would show of a missing cell, max(f(y), floor),
 is the floor with the probability below it, and f(y) above.
 """
@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
-from unrelu.contracts import BoolArray, FloatArray, Marks
+from unrelu.contracts import BoolArray, Censoring, FloatArray
 from unrelu.errors import InvalidParameterError
+from unrelu.margins import Normal, cut_from_latent
 from unrelu.posterior.cells import EVERYTHING, Cells, Filling, Model
 from unrelu.posterior.density import Density
-from unrelu.shapes import Normal, cut_from_latent
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 _REACH = 70.0
@@ -57,7 +57,7 @@ class CutNormals:
     centre: FloatArray
     width: FloatArray
     limit: FloatArray
-    mark: Marks
+    mark: Censoring
 
     @classmethod
     def whole(cls, centre: FloatArray, width: FloatArray) -> CutNormals:
@@ -125,17 +125,17 @@ def imputed(
     density, std = Density.of(model), np.zeros(cells.given.shape)
     mean, *filled = (filling.start(model, cells) for _ in range(1 + len(levels)))
     for rows, part in cells.parts():
-        means, stds, centres, widths = density.marginals(part.latent, part.beyond)
+        means, stds, centres, widths = density.marginals(part.latent, part.censoring)
         for j, at, cut in filling.groups(model, part):
-            law = CutNormals(centres[at, j], widths[at, j], part.latent[at, j], part.beyond[at, j])
-            f = None if model.shapes is None else finite(model.shapes[j].from_latent)
+            distribution = CutNormals(centres[at, j], widths[at, j], part.latent[at, j], part.censoring[at, j])
+            f = None if model.margins is None else finite(model.margins[j].from_latent)
             if cut:
-                value, spread = law.shown_moments(f or np.positive, column_limits(model, j))
+                value, spread = distribution.shown_moments(f or np.positive, column_limits(model, j))
             else:
-                value, spread = (means[at, j], stds[at, j]) if f is None else law.moments(f)
+                value, spread = (means[at, j], stds[at, j]) if f is None else distribution.moments(f)
             mean[rows][at, j], std[rows][at, j] = within(value, part, at, j), spread
             for level, each in zip(levels, filled, strict=True):
-                y = law.quantile(level)
+                y = distribution.quantile(level)
                 x = within(y if f is None else f(y), part, at, j)
                 each[rows][at, j] = np.clip(x, model.floor[j], model.ceiling[j]) if cut else x
     return mean, std, *filled
@@ -143,7 +143,7 @@ def imputed(
 
 def within(x: FloatArray, cells: Cells, at: BoolArray, j: int) -> FloatArray:
     """Values of column j's cells ``at`` on their side of the limit, whatever rounding did."""
-    mark, limit = cells.beyond[at, j], cells.given[at, j]
+    mark, limit = cells.censoring[at, j], cells.given[at, j]
     return np.where(mark < 0, np.minimum(x, limit), np.where(mark > 0, np.maximum(x, limit), x))
 
 
@@ -167,51 +167,51 @@ class Prediction:
 def predicted(model: Model, cells: Cells, j: int, levels: tuple[float, ...], hidden: bool = False) -> Prediction:
     """Column ``j``, whose cells are missing; with ``hidden`` not cut off at its limit."""
     density = Density.of(model)
-    parts = [density.marginals(part.latent, part.beyond)[:2, :, j] for _, part in cells.parts()]
+    parts = [density.marginals(part.latent, part.censoring)[:2, :, j] for _, part in cells.parts()]
     centre, width = np.concatenate(parts, axis=1)
-    f = finite((Normal() if model.shapes is None else model.shapes[j]).from_latent)
+    f = finite((Normal() if model.margins is None else model.margins[j]).from_latent)
     quantiles = f(centre[:, None] + width[:, None] * ndtri(levels))
     limits = floor, ceiling, low, high = column_limits(model, j)
     spread = np.maximum(width, _NO_WIDTH)
     chance = ndtr((low - centre) / spread) + ndtr((centre - high) / spread)
-    law = CutNormals.whole(centre, width)
+    distribution = CutNormals.whole(centre, width)
     if hidden:
-        return Prediction(*law.moments(f), levels, quantiles, chance)
-    return Prediction(*law.shown_moments(f, limits), levels, np.clip(quantiles, floor, ceiling), chance)
+        return Prediction(*distribution.moments(f), levels, quantiles, chance)
+    return Prediction(*distribution.shown_moments(f, limits), levels, np.clip(quantiles, floor, ceiling), chance)
 
 
 # --- columns one by one -------------------------------------------------------------------------------------------
 
 
-def column_laws(model: Model, below: str = "auto") -> list[dict[str, Any]]:
-    """Mean, standard deviation and quartiles of every column, and of which law they are."""
+def column_distributions(model: Model, below: str = "auto") -> list[dict[str, Any]]:
+    """Mean, standard deviation and quartiles of every column, and of which distribution they are."""
     found = []
     for j, as_seen in enumerate(Filling(below=below).as_seen(model).tolist()):
         one = model if model.n_features == 1 else model.marginal(j)
-        bias, norm, latent, shapes = one.bias, one.row_norms, one.latent, one.shapes
+        mean, norm, latent, margins = one.mean, one.std, one.latent, one.margins
         if as_seen:  # what samples are like, from evenly spread ones
             x = np.clip(
-                bias + norm * ndtri((np.arange(_POINTS) + 0.5) / _POINTS)[:, None], latent.floor, latent.ceiling
+                mean + norm * ndtri((np.arange(_POINTS) + 0.5) / _POINTS)[:, None], latent.floor, latent.ceiling
             )
-            if shapes is not None:
-                x = cut_from_latent(shapes, x, one.floor, one.ceiling, True)
-            share, mean, std = np.mean((x <= one.floor) | (x >= one.ceiling)), x.mean(), x.std()
+            if margins is not None:
+                x = cut_from_latent(margins, x, one.floor, one.ceiling, True)
+            share, expected, std = np.mean((x <= one.floor) | (x >= one.ceiling)), x.mean(), x.std()
             quartiles = np.quantile(x, _QUARTILES)
         else:  # f(y), not cut off
-            spread, quartiles = np.maximum(norm, _NO_WIDTH), bias + norm * ndtri(_QUARTILES)
-            share = (ndtr((latent.floor - bias) / spread) + ndtr((bias - latent.ceiling) / spread))[0]
-            mean, std = bias[0], norm[0]
-            if shapes is not None and shapes[0].kind != "normal":
-                f = finite(shapes[0].from_latent)
-                (mean,), (std,) = CutNormals.whole(bias, norm).moments(f)
+            spread, quartiles = np.maximum(norm, _NO_WIDTH), mean + norm * ndtri(_QUARTILES)
+            share = (ndtr((latent.floor - mean) / spread) + ndtr((mean - latent.ceiling) / spread))[0]
+            expected, std = mean[0], norm[0]
+            if margins is not None and margins[0].kind != "normal":
+                f = finite(margins[0].from_latent)
+                (expected,), (std,) = CutNormals.whole(mean, norm).moments(f)
                 quartiles = f(quartiles)
         found.append(
             {
                 "column": str(j) if model.feature_names is None else model.feature_names[j],
-                "shape": "normal" if model.shapes is None else model.shapes[j].kind,
-                "law": "as seen" if as_seen else "before the floor",
+                "margin": "normal" if model.margins is None else model.margins[j].kind,
+                "distribution": "as seen" if as_seen else "before the floor",
                 "share_floored": float(share),
-                "mean": float(mean),
+                "mean": float(expected),
                 "std": float(std),
                 **dict(zip(("lower_quartile", "median", "upper_quartile"), quartiles.tolist(), strict=True)),
             }

@@ -155,9 +155,11 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         (3, 3)
         """
         known = prior if method == "robust" else None
-        law = getattr(model, "distribution_", model)
-        shaped = law.shapes if isinstance(law, RectifiedGaussian) else getattr(model, "shapes_", None)
-        if shaped is not None:
+        distribution = getattr(model, "distribution_", model)
+        with_margins = (
+            distribution.margins if isinstance(distribution, RectifiedGaussian) else getattr(model, "margins_", None)
+        )
+        if with_margins is not None:
             raise InvalidParameterError(
                 "The columns of this model have shapes, and a layer has none: give the latent part of a"
                 " RectifiedGaussian, model.latent, and rows as model.to_latent(X)."
@@ -165,13 +167,13 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         if isinstance(model, ReLUMatrixRecovery):
             weights = model.components_.T.copy()
             return cls(weights, model.bias_, method, prior=known, floor=model.floor_, random_state=random_state)
-        if not isinstance(law, RectifiedGaussian):
+        if not isinstance(distribution, RectifiedGaussian):
             raise InvalidParameterError(
                 f"No layer in {type(model).__name__}: give a RectifiedGaussian, a fitted RectifiedGaussianLearner or a"
                 " fitted ReLUMatrixRecovery."
             )
-        weights = law.weights(n_components)
-        return cls(weights, law.bias, method, prior=known, floor=law.floor, random_state=random_state)
+        weights = distribution.weights(n_components)
+        return cls(weights, distribution.mean, method, prior=known, floor=distribution.floor, random_state=random_state)
 
     def fit(self, X: Table | None = None, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's
         """Check the layer and the other parameters, and X where given, or learn the layer from X.
@@ -194,7 +196,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
             raise InvalidDataError("No layer to check: give weights and bias, or fit a table to learn them from.")
         else:  # A and b behind clean outputs, up to the convention for C: mean 0 and covariance I
             options = {name: getattr(self, name) for name in ("floor", "floor_tolerance", "random_state")}
-            learned = ReLUMatrixRecovery(self.n_components, **options).watched_by(self._watch).fit(X)
+            learned = ReLUMatrixRecovery(self.n_components, **options).with_progress(self._progress).fit(X)
             self.weights_, self.bias_ = np.ascontiguousarray(learned.components_.T), learned.bias_
             self.n_features_in_ = learned.n_features_in_
         self._columns = self._own_columns()
@@ -269,7 +271,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
             )
         heights = table - floor
         heights[np.abs(heights) <= self._columns.tolerance] = 0.0
-        rows = recover_rows(weights, bias - floor, heights, method, self._seed(), self._watch, skip_bad_rows)
+        rows = recover_rows(weights, bias - floor, heights, method, self._seed(), self._progress, skip_bad_rows)
         if rows.ambiguous.any():
             numbers = np.flatnonzero(rows.ambiguous).tolist()
             which = "v" if len(table) == 1 else row_labels(numbers)
@@ -314,7 +316,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         given._own_columns()
 
 
-def recall(
+def denoise(
     model: Any,
     V: Table,
     method: str | LatentMethod = "robust",
@@ -335,7 +337,7 @@ def recall(
     >>> X = np.maximum(rng.standard_normal((300, 3)) @ A + b, 0.0)
     >>> memory = unrelu.ReLUMatrixRecovery(3).fit(X[:290])
     >>> V = np.where(rng.random((10, 40)) < 0.2, 8.0, X[290:])
-    >>> bool(np.abs(unrelu.recall(memory, V) - X[290:]).max() < 0.01)
+    >>> bool(np.abs(unrelu.denoise(memory, V) - X[290:]).max() < 0.01)
     True
     """
     memory = ReLULatentRecovery.from_model(

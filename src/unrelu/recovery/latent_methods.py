@@ -46,7 +46,7 @@ _MOST, _SOME = 0.5, 0.2  # share of the entries that agree which chance cannot e
 _EXACT = 0.02  # of the scale that was searched at: less is exact
 _LEAST = 1e-9  # of the largest entry: below it noise is as good as none
 _UNSURE = 3.0  # difference of log-likelihoods below which two optima cannot be told apart
-_QUARTILE = 0.3186393639643752  # of a half-normal law
+_QUARTILE = 0.3186393639643752  # of a half-normal distribution
 
 _OFF = 1e-6  # share of outputs that are on
 _NEWTON_ROUNDS, _SHRINKS = 200, 40
@@ -121,7 +121,7 @@ class GaussianPrior:
 
 @dataclass(frozen=True)
 class SparsePrior:
-    """Few entries of c differ from 0: a Laplace law of that scale, whose mode is penalized by |c|_1 / scale.
+    """Few entries of c differ from 0: a Laplace distribution of that scale, whose mode is penalized by |c|_1 / scale.
 
     >>> SparsePrior(0.5).penalty
     array([0., 2., 0.])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
+from unrelu.contracts import BoolArray, FloatArray, Progress, Step, no_progress
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.notebook import Shown
 from unrelu.passes import available_cores, map_in_threads, one_blas_thread
@@ -114,7 +114,7 @@ def recover_rows(
     rows: FloatArray,
     method: LatentMethod,
     seed: int = 0,
-    watch: Watch = unwatched,
+    progress: Progress = no_progress,
     skip_bad_rows: bool = False,
 ) -> LatentRows:
     """Every row of a table of outputs, as heights above the floor; a row's result does not depend on the others.
@@ -138,7 +138,7 @@ def recover_rows(
         except InvalidDataError as error:
             return f"is not determined. {error}"
 
-    watch(Step(_STAGE, 0, n))
+    progress(Step(_STAGE, 0, n))
     size = _ROWS_AT_A_TIME * available_cores()
     for first in range(0, n, size):
         last = min(first + size, n)
@@ -154,7 +154,7 @@ def recover_rows(
             if result.rival is not None:
                 rivals[row] = result.rival
         _refuse(faults, last, n, skip_bad_rows)
-        watch(Step(_STAGE, last, n))
+        progress(Step(_STAGE, last, n))
     bad, names = tuple(sorted(faults.items())), names_of(method)
     return LatentRows(latent, clean, outliers, inliers, noise, covariance, rivals, bad, *names)
 

@@ -18,12 +18,12 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 from unrelu.contracts import FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators import FloorEstimator, Table, prepare
+from unrelu.margins import from_latent
 from unrelu.passes import as_stored
 from unrelu.recovery.matrix.descent import MatrixMethod, matrix_method
 from unrelu.recovery.matrix.factors import GAUGES, Cells, check_stored
 from unrelu.recovery.matrix.matrix import MatrixFit, lifted_cells, recover_matrix, warn_of
 from unrelu.recovery.matrix.state import recover_kept
-from unrelu.shapes import from_latent
 from unrelu.storage import FilePath
 from unrelu.tables import SparseSamples
 from unrelu.validation import check_choice, check_count, check_positive
@@ -52,7 +52,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     floor : float or one per column, default=0.0
         Values at the floor are cut off there; values below it are an error. NaN means not observed. Sparse tables need
         a floor of 0.
-    shape : str, object of :mod:`unrelu.shapes`, one per column, or dict by name, default="normal"
+    shape : str, object of :mod:`unrelu.margins`, one per column, or dict by name, default="normal"
         What becomes of T before it is cut off, as for :class:`unrelu.RectifiedGaussianLearner`. C, A and b are then of
         latent values; :meth:`hidden` gives your units. Not for sparse tables.
     floor_tolerance : float, default=0.0
@@ -78,7 +78,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         The number of components, chosen or given.
     floor_ : array of shape (d,)
         Every column's floor, in your units.
-    shapes_ : tuple of shapes, or None where all are normal
+    margins_ : tuple of shapes, or None where all are normal
     column_space_ : array of shape (d, k)
         Orthonormal basis of the columns of A.
     column_identifiable_, row_identifiable_ : arrays of bool
@@ -87,7 +87,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         Condition numbers of their equations: how much they amplify errors. Infinite where unknowns are left open.
     noise_ : float
         With method="tobit_em": standard deviation of the noise inside the rectifier.
-    components_stderr_, bias_stderr_, latent_stderr_ : arrays
+    components_stderr_, mean_stderr_, latent_stderr_ : arrays
         With method="tobit_em": standard errors, relative to the latent axes as fitted.
     report_ : MatrixReport
         How the fit went.
@@ -117,9 +117,9 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     """
 
     _derived = (
-        "report_", "n_components_", "n_iter_", "shapes_", "floor_", "components_", "bias_", "latent_", "column_space_",
+        "report_", "n_components_", "n_iter_", "margins_", "floor_", "components_", "bias_", "latent_", "column_space_",
         "column_condition_", "row_condition_", "column_identifiable_", "row_identifiable_", "noise_",
-        "components_stderr_", "bias_stderr_", "latent_stderr_",
+        "components_stderr_", "mean_stderr_", "latent_stderr_",
     )  # fmt: skip
     _takes_sparse = True
     _fit: MatrixFit | None = None
@@ -132,7 +132,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         gauge: str = "centered",
         *,
         floor: ArrayLike = 0.0,
-        shape: Any = "normal",
+        margins: Any = "normal",
         floor_tolerance: float = 0.0,
         tol: float = 1e-12,
         max_iter: int = 500,
@@ -143,7 +143,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         self.method = method
         self.gauge = gauge
         self.floor = floor
-        self.shape = shape
+        self.margins = margins
         self.floor_tolerance = floor_tolerance
         self.tol = tol
         self.max_iter = max_iter
@@ -182,10 +182,10 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         assumed, seed = self._assumptions(), self._seed()
         request: dict[str, Any] = {"tolerance": float(self.tol), "max_iterations": int(self.max_iter), "seed": seed}
         if state is None:
-            fit = recover_matrix(cells, k, method, self.gauge, start=start, watch=self._watch, **request)
+            fit = recover_matrix(cells, k, method, self.gauge, start=start, progress=self._progress, **request)
         else:
             facts = {"floor": assumed.floor, "floor_tolerance": assumed.floor_tolerance}
-            fit = recover_kept(state, facts, cells, k, method, self.gauge, watch=self._watch, **request)
+            fit = recover_kept(state, facts, cells, k, method, self.gauge, progress=self._progress, **request)
         self._fit, self._lifted = fit, lifted_cells(cells, fit.factors)
         self._solve("report_")
         warn_of(fit, self._names())
@@ -209,8 +209,8 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
 
     def _sparse_cells(self, X: Any, reset: bool) -> Cells:
         table = scipy.sparse.csr_array(X)
-        if not (isinstance(self.shape, str) and self.shape == "normal"):
-            raise InvalidParameterError("shape= goes with dense tables: write it as one.")
+        if not (isinstance(self.margins, str) and self.margins == "normal"):
+            raise InvalidParameterError("margins= goes with dense tables: write it as one.")
         if reset:
             self._learn_columns(SparseSamples(table, self._names()), part=True)
         assumptions = self._assumptions()
@@ -252,7 +252,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     def _solve(self, name: str) -> None:
         fit, factors = self._result(), self._result().factors
         report = self.report_ = fit.report
-        self.n_components_, self.n_iter_, self.shapes_ = report.n_components, report.iterations, self._columns.shapes
+        self.n_components_, self.n_iter_, self.margins_ = report.n_components, report.iterations, self._columns.margins
         self.floor_, floor = self._columns.floor, np.array(self._assumptions().floor)
         self.components_ = np.ascontiguousarray(factors.loadings.T)
         self.bias_ = floor if factors.bias is None else floor + factors.bias
@@ -266,7 +266,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
             raise AttributeError(f"Only method='tobit_em' learns a noise, not {report.method!r}.")
         if fit.errors is not None:
             self.components_stderr_ = np.ascontiguousarray(fit.errors.loadings.T)
-            self.bias_stderr_ = np.zeros(self.n_features_in_) if fit.errors.bias is None else fit.errors.bias
+            self.mean_stderr_ = np.zeros(self.n_features_in_) if fit.errors.bias is None else fit.errors.bias
             self.latent_stderr_ = fit.errors.latent
         elif name.endswith("_stderr_"):
             raise AttributeError(f"Only method='tobit_em' gives standard errors, not {report.method!r}.")
@@ -323,7 +323,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
 
     def _uncut(self, hidden: FloatArray) -> FloatArray:
         """Latent values in the user's units, below the floor as well."""
-        return hidden if self._columns.shapes is None else from_latent(self._columns.shapes, hidden)
+        return hidden if self._columns.margins is None else from_latent(self._columns.margins, hidden)
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002
         """Share of the variance of X (of latent values, with shapes) about its column means that the model explains."""

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from unrelu.contracts import FloatArray, Step, Watch, unwatched
+from unrelu.contracts import FloatArray, Progress, Step, no_progress
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators import Columns, FloorEstimator, Table, learn_columns, prepare, screened_floats
 from unrelu.limits import refuse_none
@@ -31,7 +31,7 @@ from unrelu.recovery.layers.units import (
     check_range,
     check_rows,
     find_units,
-    hidden_law,
+    hidden_distribution,
     judge,
     with_standard_inputs,
 )
@@ -81,7 +81,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
     column_identifiable_ : array of bool
         Outputs whose weights the table determines.
     hidden_distribution_ : RectifiedGaussian
-        The law of h: bias b and covariance W W', in the units of A's columns.
+        The distribution of h: bias b and covariance W W', in the units of A's columns.
     input_weights_, input_bias_ : arrays of shape (p, q) and (p,)
         W and b, for inputs of mean 0 and covariance I; only where ``n_inputs`` is asked for.
     input_choice_ : pairs (int, float)
@@ -143,7 +143,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         self._learned = None
         self._forget()
         check_choice("method", self.method, _NAMES)
-        separable, law_by = self.method == "separable", method_named(self.hidden_method)
+        separable, distribution_by = self.method == "separable", method_named(self.hidden_method)
         if not isinstance(self.output_bias, bool | np.bool_):
             raise InvalidParameterError(f"output_bias must be True or False, got {self.output_bias!r}.")
         width, limits = checked_width("n_hidden", self.n_hidden), checked_limits(self.n_inputs, self.max_seconds)
@@ -155,19 +155,25 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
             if separable and given:
                 raise InvalidParameterError(f"method='separable' {what}.")
         if self.floor is None:
-            self._learned = self._two_layers(X, width, law_by, *limits)
+            self._learned = self._two_layers(X, width, distribution_by, *limits)
         else:
             values = self._floats(X, reset=True)
-            peeled = peel_layers(values, self._columns, [width], *limits, law_by, self._seed(), self._watch)
+            peeled = peel_layers(values, self._columns, [width], *limits, distribution_by, self._seed(), self._progress)
             # Units and inputs are as large as the table, and transform finds them again.
             self._learned = replace(peeled, hidden=peeled.hidden[:0], inputs=None)
         self._solve("report_")
         return self
 
     def _two_layers(
-        self, X: Any, n_hidden: int | str, law_by: Method, n_inputs: int | str | None, max_seconds: float | None
+        self,
+        X: Any,
+        n_hidden: int | str,
+        distribution_by: Method,
+        n_inputs: int | str | None,
+        max_seconds: float | None,
     ) -> TwoLayers:
-        """How many units, the space that the rows vary in, the units, which rows they explain, and their law."""
+        """How many units, the space that the rows vary in, the units, which rows they explain, and their
+        distribution."""
         values = all_values(self._whole(X, reset=True))
         none = np.full(self.n_features_in_, np.inf)
         self._columns = Columns(-none, none, self._names())
@@ -179,22 +185,27 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
             )
         rounding = _SINGLE if values.dtype in (np.float32, np.float16) else ROUNDING
         p, seed = _n_units(table, n_hidden, with_bias), self._seed()
-        clock, rng = Clock(max_seconds, self._watch), np.random.default_rng(seed)
-        clock.watch(Step("Finding the space of the rows"))
+        clock, rng = Clock(max_seconds, self._progress), np.random.default_rng(seed)
+        clock.progress(Step("Finding the space of the rows"))
         space = find_subspace(table, p, with_bias, rng, rounding)
         if self.method == "separable":
             found = decode_separably(table, space)
         else:
             found = find_units(table, space, with_bias, n_inputs, True, rng, clock)
         judge(found, n_inputs)
-        layer, outliers, report = found.layer, ~found.genuine, found.report
-        hidden = layer.hidden(table[found.genuine])
+        layer, outliers, report = found.layer, ~found.inlier, found.report
+        hidden = layer.hidden(table[found.inlier])
         if found.inner is None:
-            return TwoLayers(layer, report, outliers, hidden_law(hidden, layer.threshold, law_by, seed, self._watch))
+            return TwoLayers(
+                layer,
+                report,
+                outliers,
+                hidden_distribution(hidden, layer.threshold, distribution_by, seed, self._progress),
+            )
         if report.noise <= _ROUNDED * float(np.sqrt((table**2).mean())):
             check_explained(found.inner, hidden)
         inner, _ = with_standard_inputs(found.inner, hidden, seed)
-        return TwoLayers(layer, report, outliers, inner.law, inner if n_inputs is not None else None)
+        return TwoLayers(layer, report, outliers, inner.distribution, inner if n_inputs is not None else None)
 
     # --- what was learned -------------------------------------------------------------------------
 
@@ -259,7 +270,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         if not isinstance(learned, Peeled):
             return learned.layer.hidden(self._table_of(X))
         heights, level = heights_of(self._floats(X, reset=False, smallest=1), self._columns)
-        return learned.layers[0].units_of(heights, level, self._seed(), self._watch)
+        return learned.layers[0].units_of(heights, level, self._seed(), self._progress)
 
     def inverse_transform(self, H: ArrayLike) -> FloatArray:
         """Rows of inputs, where they are known, else of hidden units; NaN for outputs that are not determined."""
@@ -284,8 +295,8 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
         """Rows drawn from the model."""
         self._complete()
-        law = self._result().inner or self.hidden_distribution_
-        return self._output_layer().output(law.sample(n_samples, random_state))
+        distribution = self._result().inner or self.hidden_distribution_
+        return self._output_layer().output(distribution.sample(n_samples, random_state))
 
     def _complete(self) -> None:
         report = self.report_
@@ -350,12 +361,13 @@ def peel(
     floor_tolerance: float = 0.0,
     hidden_method: str | Method = "one_pass",
     random_state: Any = 0,
-    watch: Watch = unwatched,
+    progress: Progress = no_progress,
 ) -> Peeled:
     """Peel layers x = max(A h + b, floor) off a table; ``widths`` are their numbers of hidden units, outermost first.
 
     A width may be "auto". ``floor`` is that of the outermost layer, one number or one per column; values within
-    ``floor_tolerance`` of it count as floored. ``hidden_method`` is how the law of the innermost units is learned.
+    ``floor_tolerance`` of it count as floored. ``hidden_method`` is how the distribution of the innermost units is
+    learned.
 
     Where the innermost layer has fewer inputs than units, as generators have, say how many: ``n_inputs`` is their
     number, or "auto". The network is then recovered down to its inputs, h = ReLU(A z + b) with z ~ N(0, I): ``inner``,
@@ -368,7 +380,7 @@ def peel(
     given. ``hidden`` is then g, NaN in rows that do not tell it.
 
     A layer that cannot be peeled is refused with the reason, :class:`unrelu.errors.CannotPeelError`, which holds what
-    was found until then. ``watch`` hears of every :class:`unrelu.contracts.Step`; what it raises ends the work.
+    was found until then. ``progress`` hears of every :class:`unrelu.contracts.Step`; what it raises ends the work.
 
     >>> import numpy as np
     >>> import unrelu
@@ -386,13 +398,13 @@ def peel(
         raise InvalidParameterError(
             f"widths must be a list with one number per layer, such as [8], got {widths!r}.", parameter="widths"
         )
-    plan, law_by = [checked_width("Every width", width) for width in widths], method_named(hidden_method)
+    plan, distribution_by = [checked_width("Every width", width) for width in widths], method_named(hidden_method)
     limits = checked_limits(n_inputs, max_seconds)
-    rows = prepare(X, tolerance=floor_tolerance, smallest=2, whole=unwatched)
-    columns = learn_columns(rows, floor, None, floor_tolerance, unwatched, who="peel")
+    rows = prepare(X, tolerance=floor_tolerance, smallest=2, whole=no_progress)
+    columns = learn_columns(rows, floor, None, floor_tolerance, no_progress, who="peel")
     refuse_none(columns.floor, columns.names)
     values, seed = screened_floats(rows, columns), seed_from(random_state)
-    return peel_layers(values, columns, plan, *limits, law_by, seed, watch)
+    return peel_layers(values, columns, plan, *limits, distribution_by, seed, progress)
 
 
 def checked_width(name: str, width: int | str) -> int | str:

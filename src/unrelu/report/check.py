@@ -20,7 +20,7 @@ from unrelu.checks.fit_check import FitCheck
 from unrelu.contracts import Block, FloatArray, RowParameters, Samples
 from unrelu.estimators import RectifiedGaussianLearner
 from unrelu.model import RectifiedGaussian
-from unrelu.passes.columns import ColumnShapes
+from unrelu.passes.columns import ColumnMargins
 from unrelu.passes.engine import engine_for
 from unrelu.passes.tiles import SubsampleQuestion, seen_above
 from unrelu.report.model import likelihood_words, model_tables
@@ -39,7 +39,7 @@ from unrelu.report.pictures import (
     short_name,
     tidy,
 )
-from unrelu.report.tables import Facts, Rows, doubt_table, facts, labels, rows, shape_words, table_of, trust_line
+from unrelu.report.tables import Facts, Rows, diagnostic_table, facts, labels, margin_words, rows, table_of, trust_line
 from unrelu.tables.prepared import Columns, prepared
 from unrelu.validation import counted, listed
 
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 _MOST_NAMES, _MOST_LARGE_NAMES = 60, 30
 _MOST_NUMBERS = 12  # columns whose correlations are written out
-_FAR = 30.0  # times the smallest: the largest value from which on axes of columns with a shape are logarithmic
+_FAR = 30.0  # times the smallest: the largest value from which on axes of columns with a margin are logarithmic
 _ROWS = 4096  # of the sample: all of them are looked at
 _POINTS = 100  # evenly spaced in standard deviations, so that tails are seen
 _BAND = 0.99  # of the tables that the model fits have a given quantile within the band
@@ -67,9 +67,9 @@ _LEGEND = (
 
 @facts.register
 def _(learner: RectifiedGaussianLearner, likelihood: Facts | None) -> Facts:
-    errors = learner.bias_stderr_, learner.row_norms_stderr_, learner.correlation_stderr_
-    law = facts(learner.distribution_, learner.report_.share_floored_by_column, *errors)
-    return {"report": asdict(learner.report_), **law, "likelihood": likelihood}
+    errors = learner.mean_stderr_, learner.std_stderr_, learner.correlation_stderr_
+    distribution = facts(learner.distribution_, learner.report_.share_floored_by_column, *errors)
+    return {"report": asdict(learner.report_), **distribution, "likelihood": likelihood}
 
 
 @rows.register
@@ -82,7 +82,7 @@ def _(
     missing = f", {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
     because = f", as {report.chosen_because}" if report.chosen_because else ""
     shown: Rows = [
-        trust_line(report.doubts),
+        trust_line(report.diagnostics),
         f"Learned {counted(report.n_features, 'column')} from {report.n_rows:,} rows in {took}"
         f" ({report.share_floored:.1%} of the values at the floor{missing}) by {report.method}{because}.",
     ]
@@ -98,8 +98,8 @@ def _(
         others = [f"{group.share:.1%} {group.kind}" for group in report.groups[1:] if group.share >= 0.001]
         found = f"; other groups of rows: {', '.join(others)}" if others else ""
         shown.append(f"Outliers: {down:.1%} of the rows count less than half{found}.")
-    if report.doubts:
-        shown.append(doubt_table(report.doubts, names, words))
+    if report.diagnostics:
+        shown.append(diagnostic_table(report.diagnostics, names, words))
     if report.stderr_degrees is not None:
         shown.append(f"Standard errors: by a {report.stderr} over {report.stderr_degrees + 1} groups of rows.")
     shown += model_tables(told)
@@ -113,7 +113,7 @@ def check_columns(check: FitCheck) -> Facts:
     """One line per column, for a table."""
     return {
         "column": list(check.names),
-        "shape": list(check.shapes),
+        "margins": list(check.margins),
         "statistic": check.column_statistic,
         "p_value": check.column_p_value,
         "adjusted_p_value": check.column_adjusted,
@@ -127,14 +127,14 @@ def check_columns(check: FitCheck) -> Facts:
 def _(check: FitCheck) -> Facts:
     """Of the pairs those that fit worst."""
     why, told = dict(check.left_out), check_columns(check)
-    names, shapes = told.pop("column"), told.pop("shape")
+    names, margins = told.pop("column"), told.pop("margins")
     alone = ("fits", "verdict", "level", "p_value", "columns_p_value", "pairs_p_value")
     counts = ("n_rows", "n_looked_at", "n_outlier_rows", "n_simulations", "refitted")
     return {
         **{name: getattr(check, name) for name in (*alone, *counts)},
         "columns": [
-            {"name": name, "shape": shape, "left_out": why.get(j), **{key: each[j] for key, each in told.items()}}
-            for j, (name, shape) in enumerate(zip(names, shapes, strict=True))
+            {"name": name, "margin": margin, "left_out": why.get(j), **{key: each[j] for key, each in told.items()}}
+            for j, (name, margin) in enumerate(zip(names, margins, strict=True))
         ],
         "worst_pairs": [
             {
@@ -159,21 +159,24 @@ def _(check: FitCheck, took: str, words: Callable[[str], str]) -> Rows:
     whole = "" if check.n_looked_at + check.n_outlier_rows == check.n_rows else f" of {check.n_rows:,}"
     taken = "" if check.refitted else " The model is taken as given: nothing was fitted."
     outliers = f" {counted(check.n_outlier_rows, 'outlier row')} left out." if check.n_outlier_rows else ""
-    free = [name for name, shape in zip(check.names, check.shapes, strict=True) if shape == "free"]
+    free = [name for name, margin in zip(check.names, check.margins, strict=True) if margin == "monotone"]
     shown: Rows = [
         f"Checked {check.n_looked_at:,}{whole} rows of {counted(len(check.names), 'column')} against"
         f" {counted(check.n_simulations, 'simulated table')} in {took}.{taken}{outliers}",
         words(check.verdict),
     ]
     if free:
-        shown.append(f"Free shapes fit their columns always: {listed(free, 8)}.")
+        shown.append(f"Free margins fit their columns always: {listed(free, 8)}.")
     if check.left_out:
         shown.append(f"Left out: {listed(f'{check.names[j]} ({why})' for j, why in check.left_out)}.")
     p_values = (">p-value", "{p_value:.3g}"), (">adjusted", "{adjusted_p_value:.3g}")
     if worst := [told["columns"][j] for j in check.worst_columns(_MOST)]:
         limits = (">at limit", "{share_at_limit:.1%}"), (">expected", "{expected_share_at_limit:.1%}")
         off = (">off by", "{largest_difference:.1%}")
-        shown += [_LEGEND, table_of(worst, ("worst columns", "{name}"), ("shape", "{shape}"), *limits, off, *p_values)]
+        shown += [
+            _LEGEND,
+            table_of(worst, ("worst columns", "{name}"), ("margin", "{margin}"), *limits, off, *p_values),
+        ]
     if pairs := told["worst_pairs"][:_MOST]:
         high = (">both high", "{observed[0][1][1]:,.0f}"), (">expected", "{expected[0][1][1]:,.1f}")
         higher = (">higher", "{observed[1][1][1]:,.0f}"), (">expected", "{expected[1][1][1]:,.1f}")
@@ -189,7 +192,7 @@ class ColumnQuantiles:
     """Quantiles of a column that are off its limit, the smallest first: of the table, and of the fitted model.
 
     All in the table's units. ``low`` and ``high``: where the table's would be 99 times out of 100 if the model were
-    true. ``z`` is the test of skewness of latent values, standard normal then. ``shape``: its name, and its exponent.
+    true. ``z`` is the test of skewness of latent values, standard normal then. ``margin``: its name, and its exponent.
     """
 
     name: str
@@ -200,7 +203,7 @@ class ColumnQuantiles:
     floor: float | None
     ceiling: float | None
     z: float
-    shape: str = "normal"
+    margin: str = "normal"
 
 
 def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int = 5) -> list[ColumnQuantiles]:
@@ -209,42 +212,42 @@ def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int
     Rows that a robust fit took for outliers, with weights below half, are left out.
     """
     model = learner.distribution_
-    mirrored = model.ceiling < np.inf
-    sign = np.where(mirrored, -1.0, 1.0)
-    law = model.latent.reflected(mirrored)  # only floors
-    limit = np.where(mirrored, -model.ceiling, model.floor) + learner.floor_tolerance
+    negated = model.ceiling < np.inf
+    sign = np.where(negated, -1.0, 1.0)
+    distribution = model.latent.negated(negated)  # only floors
+    limit = np.where(negated, -model.ceiling, model.floor) + learner.floor_tolerance
     question = SubsampleQuestion(_ROWS, 0, tuple(limit.tolist()), (-np.inf,) * len(limit))
     sample = engine_for(samples).collect(prepared(samples, Columns(model.floor, model.ceiling)), question)
     x, above = sample.values.astype(np.float64), seen_above(limit, sample.values)
     weights = getattr(learner, "row_weights_", None)
     if weights is not None:
         x = x[weights[sample.rows] >= 0.5]
-    values, floor = (x, limit) if model.shapes is None else (sign * model.to_latent(sign * x), law.floor)
+    values, floor = (x, limit) if model.margins is None else (sign * model.to_latent(sign * x), distribution.floor)
     values = np.where(x <= above, np.minimum(values, floor), values)
     unknown = np.full((len(floor), 2, 3), np.nan)
-    rows = RowParameters(law.bias, law.row_norms, floor, unknown[:, :, :2], unknown)
-    shapes = ColumnShapes.of_first(values, rows.floor, rows.bias).with_rows(Block(values), rows.floor)
-    test = skewness_of(shapes, rows)
+    rows = RowParameters(distribution.mean, distribution.std, floor, unknown[:, :, :2], unknown)
+    margins = ColumnMargins.of_first(values, rows.floor, rows.mean).with_rows(Block(values), rows.floor)
+    test = skewness_of(margins, rows)
     own = samples.limits_by_cell  # whose order statistics are not known
     ordered = [j for j in np.argsort(-np.abs(test.z), kind="stable").tolist() if j not in own]
     found = []
     for j in [j for j in ordered[:most] if test.z[j] != 0.0]:
-        shown, shape = _points(values[:, j], law.bias[j], law.row_norms[j], floor[j]), "normal"
-        if mirrored[j]:  # the right way up again
+        shown, margin = _points(values[:, j], distribution.mean[j], distribution.std[j], floor[j]), "normal"
+        if negated[j]:  # the right way up again
             shown = -shown[[0, 1, 3, 2], ::-1]
-        if model.shapes is not None:
-            shown, shape = model.shapes[j].from_latent(shown), shape_words(model.shapes[j])
+        if model.margins is not None:
+            shown, margin = model.margins[j].from_latent(shown), margin_words(model.margins[j])
         seen, fitted, low, high = shown
         ends = [None if np.isinf(levels[j]) else float(levels[j]) for levels in (model.floor, model.ceiling)]
         z = float(sign[j] * test.z[j])
-        found.append(ColumnQuantiles(labels(model)[j], seen, fitted, low, high, ends[0], ends[1], z, shape))
+        found.append(ColumnQuantiles(labels(model)[j], seen, fitted, low, high, ends[0], ends[1], z, margin))
     return found
 
 
-def _points(values: FloatArray, bias: float, norm: float, floor: float) -> FloatArray:
+def _points(values: FloatArray, mean: float, norm: float, floor: float) -> FloatArray:
     """Seen, fitted, low, high (4 x points): order statistics above the floor, and what the model says of them.
 
-    The i-th smallest of n values is the model's quantile at a probability that has the law Beta(i, n - i + 1).
+    The i-th smallest of n values is the model's quantile at a probability that has the distribution Beta(i, n - i + 1).
     """
     ordered = np.sort(values[~np.isnan(values)])
     n = len(ordered)
@@ -254,7 +257,7 @@ def _points(values: FloatArray, bias: float, norm: float, floor: float) -> Float
     rank = rank[ordered[rank] > floor]
     tail = 0.5 * (1.0 - _BAND)
     probabilities = np.stack([(rank + 0.5) / n, *(beta.ppf(p, rank + 1, n - rank) for p in (tail, 1.0 - tail))])
-    return np.vstack([ordered[rank], np.maximum(bias + norm * ndtri(probabilities), floor)])
+    return np.vstack([ordered[rank], np.maximum(mean + norm * ndtri(probabilities), floor)])
 
 
 # --- the picture of a model ----------------------------------------------------------------------
@@ -324,9 +327,9 @@ def _draw_correlations(figure: Figure | SubFigure, axes: Axes, model: RectifiedG
 
 
 def _draw_shares(axes: Axes, model: RectifiedGaussian, shares: FloatArray, limited: NDArray[np.bool_]) -> None:
-    shown = (model.row_norms > 0.0) & limited
-    room = np.minimum(model.bias - model.latent.floor, model.latent.ceiling - model.bias)
-    implied = ndtr(-room[shown] / model.row_norms[shown])
+    shown = (model.std > 0.0) & limited
+    room = np.minimum(model.mean - model.latent.floor, model.latent.ceiling - model.mean)
+    implied = ndtr(-room[shown] / model.std[shown])
     axes.scatter(shares[shown], implied, color=LEARNED, s=22, alpha=0.8, edgecolors="none", zorder=2)
     diagonal(axes, [np.array([0.0, 1.0])])
     limit = " or ".join(
@@ -344,7 +347,7 @@ def draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool, note: s
     axes.plot(ends, ends, color=INK, linewidth=0.8)
     axes.plot(column.fitted, column.seen, ".", color=LEARNED, markersize=5, label="the table")
     lowest, highest = min(column.seen[0], column.fitted[0]), max(column.seen[-1], column.fitted[-1])
-    logarithmic = column.shape != "normal" and highest > _FAR * lowest > 0.0
+    logarithmic = column.margin != "normal" and highest > _FAR * lowest > 0.0
     for word, level in (("floor", column.floor), ("ceiling", column.ceiling)):
         if level is not None and (level > 0.0 or not logarithmic):
             axes.axhline(level, color=NAIVE, linestyle="--", linewidth=1.0)
@@ -357,8 +360,8 @@ def draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool, note: s
     axes.margins(0.06)
     if logarithmic:
         axes.set(xscale="log", yscale="log", ylim=(lowest / 1.5, highest * 1.5))
-    form = "" if column.shape == "normal" else f": {column.shape}"
-    test = "normal by construction" if column.shape == "free" else f"test of skewness: z = {column.z:+.1f}"
+    form = "" if column.margin == "normal" else f": {column.margin}"
+    test = "normal by construction" if column.margin == "monotone" else f"test of skewness: z = {column.z:+.1f}"
     title = f"{short_name(column.name, 26 - len(form))}{form}\n({note or test})"
     tidy(axes, title, "quantiles of the model", "quantiles of the table")
     if legend:
@@ -378,7 +381,7 @@ def check_picture(check: FitCheck) -> Figure:
     figure = new_figure((4.1 * wide, 4.0 * high + 0.8), verdict, 11.0)
     axes = panels_of(figure, high, wide, panels)
     for j in columns:
-        note = f"{check.shapes[j]}; p = {check.column_p_value[j]:.3g}, adjusted {check.column_adjusted[j]:.3g}"
+        note = f"{check.margins[j]}; p = {check.column_p_value[j]:.3g}, adjusted {check.column_adjusted[j]:.3g}"
         points = check.quantiles[:, :, j]
         seen, fitted, low, high = points[:, ~np.isnan(points[0])]
         shown = ColumnQuantiles(check.names[j], seen, fitted, low, high, None, None, np.nan)

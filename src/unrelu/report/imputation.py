@@ -12,6 +12,7 @@ from scipy.special import ndtr
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.estimators import FloorImputer
+from unrelu.margins import Normal
 from unrelu.model import RectifiedGaussian
 from unrelu.posterior.cells import Cells, SampledCells
 from unrelu.posterior.density import naming_gross
@@ -19,7 +20,6 @@ from unrelu.posterior.draws import drawn, drawn_parts
 from unrelu.posterior.marginals import Prediction, imputed, predicted
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE, SEEN, new_figure, panels_of, short_name, tidy
 from unrelu.report.tables import Facts, Rows, check_names, labels, level_name, table_of, write_rows
-from unrelu.shapes import Normal
 from unrelu.tables.write import write_columns
 from unrelu.validation import counted, listed
 
@@ -109,7 +109,7 @@ class Completion:
         missing, seen = np.isnan(cells.given), ~cells.hidden
         self._rows += len(seen)
         self._rows_missing += int(np.count_nonzero(missing.all(axis=1)))
-        kinds = (cells.beyond < 0, cells.beyond > 0, missing)
+        kinds = (cells.censoring < 0, cells.censoring > 0, missing)
         for count, which in zip(self._counts, (seen, *kinds, filled), strict=True):
             count += np.count_nonzero(which, axis=0)
         self._left += [np.count_nonzero(kind & ~filled) for kind in kinds]
@@ -168,8 +168,8 @@ class Completion:
 
     def facts(self) -> Facts:
         """``mean_at_limits`` has the limit in place of what it hides, missing cells left out;
-        ``mean_of_model`` is that of any row, of the law whose values are filled in, in cells at a limit if these are.
-        ``missing_as_seen``: missing cells get what the table would show, no value before the floor."""
+        ``mean_of_model`` is that of any row, of the distribution whose values are filled in, in cells at a limit if
+        these are. ``missing_as_seen``: missing cells get what the table would show, no value before the floor."""
         seen, floored, ceiled, missing, filled = self._counts
         of_all = "latent" if self._filling.below == "auto" and self._filling.fill != "missing" else self._filling.below
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -237,24 +237,24 @@ class Completion:
 class PredictedColumn:
     """What a model says of a column given the others, and how near that comes to the values that a table has of it."""
 
-    def __init__(self, law: RectifiedGaussian, j: int, levels: tuple[float, ...]) -> None:
+    def __init__(self, distribution: RectifiedGaussian, j: int, levels: tuple[float, ...]) -> None:
         self._rows = self._values = 0
-        self._law, self._column, self._levels = law, j, levels
+        self._distribution, self._column, self._levels = distribution, j, levels
         self._origin = 0.0  # about which squares are summed: near the mean, for their digits
         self._sums = np.zeros(7)
 
     def lines(self, imputer: FloorImputer, table: Samples, *, uncut: bool) -> Iterator[dict[str, Any]]:
         """One line per row, block by block, of what the table shows, or of the ``uncut`` value."""
-        j, levels, law, ids, first = self._column, self._levels, self._law, table.ids(), 0
+        j, levels, distribution, ids, first = self._column, self._levels, self._distribution, table.ids(), 0
         check_names(["row", *ids, "mean", "std", "probability_floored", *map(level_name, levels)])
-        own_limits, lacks = bool(getattr(table, "limits_by_cell", ())), law.n_features > imputer.n_features_in_
+        own_limits, lacks = bool(getattr(table, "limits_by_cell", ())), distribution.n_features > imputer.n_features_in_
         for given in imputer.cells(table):
             cells = given.widened(j) if lacks else given
             rest = cells.without(j)
-            found = predicted(law, rest, j, levels)
+            found = predicted(distribution, rest, j, levels)
             self.add(rest if own_limits else cells, found)  # what a cell's own limit would show is not predicted
             if uncut:
-                found = predicted(law, rest, j, levels, hidden=True)
+                found = predicted(distribution, rest, j, levels, hidden=True)
             rows = slice(first, first + len(found.mean))
             first = rows.stop
             yield {
@@ -268,7 +268,7 @@ class PredictedColumn:
 
     def add(self, cells: Cells, found: Prediction) -> None:
         """Some rows; a cell at its limit shows that limit."""
-        x, at_limit = cells.given[:, self._column], cells.beyond[:, self._column] != 0
+        x, at_limit = cells.given[:, self._column], cells.censoring[:, self._column] != 0
         known = ~np.isnan(x)
         self._rows += len(x)
         if not known.any():
@@ -279,7 +279,7 @@ class PredictedColumn:
         # The model's own probability of the closed interval: where an end is a limit, all that is cut off is in it.
         low, high = self._levels[0], self._levels[-1]
         first, last = found.quantiles[:, 0], found.quantiles[:, -1]
-        floor, ceiling = self._law.floor[self._column], self._law.ceiling[self._column]
+        floor, ceiling = self._distribution.floor[self._column], self._distribution.ceiling[self._column]
         one = np.where(first <= floor, high, np.where(last >= ceiling, 1.0 - low, high - low))
         parts = (
             x - self._origin,
@@ -312,7 +312,7 @@ class PredictedColumn:
     def rows(self, by: str, name: str) -> Rows:
         """``by``: by whom, and how long it took; ``name``: what the column was called."""
         told, low, high = self.facts(), self._levels[0], self._levels[-1]
-        others, rows = counted(self._law.n_features - 1, "other column"), counted(self._rows, "row")
+        others, rows = counted(self._distribution.n_features - 1, "other column"), counted(self._rows, "row")
         lines: Rows = [f"Predicted {name} from {others} in {rows} by {by}."]
         if not self._values:
             return lines
@@ -337,7 +337,7 @@ class PredictedColumn:
 
 
 # A column of some rows: its name and values, which of these were filled in, its limits, and how the share of the rows
-# that its uncut law has below a value depends on the value.
+# that its uncut distribution has below a value depends on the value.
 FilledColumn: TypeAlias = tuple[str, FloatArray, BoolArray, FloatArray, Callable[[FloatArray], FloatArray]]
 
 
@@ -346,16 +346,16 @@ def filled_columns(
 ) -> list[FilledColumn]:
     """The columns with cells that were ``filled`` in, the hidden ones by default, those with most of them first."""
     hidden = cells.hidden if filled is None else filled
-    shapes = model.shapes or (Normal(),) * model.n_features
+    margins = model.margins or (Normal(),) * model.n_features
     order = np.argsort(-hidden.sum(axis=0), kind="stable")[:_MOST_PICTURED]
     names = labels(model)
     found: list[FilledColumn] = []
     for j in [j for j in order.tolist() if hidden[:, j].any()]:
-        limits = np.unique(cells.given[cells.beyond[:, j] != 0, j])
+        limits = np.unique(cells.given[cells.censoring[:, j] != 0, j])
         known = ~np.isnan(completed[:, j])  # what is missing may stay so
 
         def below(x: FloatArray, j: int = j) -> FloatArray:
-            return np.asarray(ndtr((shapes[j].to_latent(x) - model.bias[j]) / max(model.row_norms[j], 1e-300)))
+            return np.asarray(ndtr((margins[j].to_latent(x) - model.mean[j]) / max(model.std[j], 1e-300)))
 
         found.append((names[j], completed[known, j], hidden[known, j], limits, below))
     return found

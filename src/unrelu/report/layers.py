@@ -45,19 +45,20 @@ _BRIGHTEST = 99.0  # percentile of the weights' sizes from which on colours are 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Layers from the outermost inwards, their weights (d x p), the columns' names, and the law of the innermost units.
+    """Layers from the outermost inwards, their weights (d x p), the columns' names, and the distribution of the
+    innermost units.
 
-    ``undetermined`` names, for each layer, the outputs whose weights the table does not determine. ``law`` is None
-    where layers were peeled and the one below them could not be. Where inputs were found: their weights (p x q) and
-    bias, the numbers of inputs tried with the residual of each, and how many of the rows used do not determine theirs
-    (None where that is not known, as files do not hold the rows' inputs).
+    ``undetermined`` names, for each layer, the outputs whose weights the table does not determine. ``distribution`` is
+    None where layers were peeled and the one below them could not be. Where inputs were found: their weights (p x q)
+    and bias, the numbers of inputs tried with the residual of each, and how many of the rows used do not determine
+    theirs (None where that is not known, as files do not hold the rows' inputs).
     """
 
     layers: tuple[LayerReport, ...]
     weights: tuple[FloatArray, ...]
     names: tuple[str, ...]
     undetermined: tuple[tuple[str, ...], ...]
-    law: RectifiedGaussian | None
+    distribution: RectifiedGaussian | None
     input_weights: FloatArray | None = None
     input_bias: FloatArray | None = None
     input_choice: tuple[tuple[int, float], ...] = ()
@@ -99,10 +100,12 @@ class Network:
 
     def units(self) -> list[dict[str, Any]]:
         """How often each of the innermost units is off, and the Gaussian before its rectifier, where that is known."""
-        if self.law is None:
+        if self.distribution is None:
             return []
-        layer, names = self.layers[-1], numbered("h", self.law.n_features)
-        facts = zip(names, _share_off(layer), self.law.bias.tolist(), self.law.row_norms.tolist(), strict=True)
+        layer, names = self.layers[-1], numbered("h", self.distribution.n_features)
+        facts = zip(
+            names, _share_off(layer), self.distribution.mean.tolist(), self.distribution.std.tolist(), strict=True
+        )
         return [
             {"unit": unit, "share_off": off, "bias": bias, "norm": size, "doubtful": i in layer.doubtful_units}
             for i, (unit, off, bias, size) in enumerate(facts)
@@ -142,7 +145,7 @@ class Network:
         tables: Rows = [self._layer_table()]
         if units := [{**unit, "said": "doubtful" * unit["doubtful"]} for unit in self.units()]:
             columns = [("<innermost unit", "{unit}"), (">rows off", "{share_off:.1%}")]
-            columns += [(">latent mean (bias)", "{bias:.4g}"), (">latent sd (norm)", "{norm:.4g}"), ("", "{said}")]
+            columns += [(">latent mean (bias)", "{bias:.4g}"), (">latent sd", "{norm:.4g}"), ("", "{said}")]
             tables.append(table_of(units, *columns, most=_MOST_UNITS))
         if self.input_weights is None:
             return tables
@@ -198,11 +201,7 @@ def _share_off(layer: LayerReport) -> list[float]:
 # --- the picture ----------------------------------------------------------------------------------
 
 
-def peel_picture(
-    network: Network,
-    units: FloatArray,
-    beside: tuple[FloatArray, FloatArray] | None = None,
-) -> Figure:
+def peel_picture(network: Network, units: FloatArray, beside: tuple[FloatArray, FloatArray] | None = None) -> Figure:
     """A row for every layer, its weights beside its units' shares of rows off; below, a few of the innermost units.
 
     ``units`` are the innermost ones in rows of the table, NaN where the layers do not explain the row. With inputs, two
@@ -283,8 +282,8 @@ def _draw_unit(axes: Axes, unit: int, values: FloatArray, network: Network) -> N
     density = np.histogram(on, edges)[0] / max(len(values), 1) / (edges[1] - edges[0])
     axes.stairs(density, edges, fill=True, color=SEEN, label="rows")
     off = f"off in {1.0 - len(on) / max(len(values), 1):.0%}"
-    if network.law is not None:
-        bias, size = float(network.law.bias[unit]), float(network.law.row_norms[unit])
+    if network.distribution is not None:
+        bias, size = float(network.distribution.mean[unit]), float(network.distribution.std[unit])
         implied = float(norm.cdf(-bias / size)) if size > 0.0 else float(bias <= 0.0)
         curve = norm.pdf(edges, bias, size) if size > 0.0 else np.zeros(len(edges))
         axes.plot(edges, curve, color=LEARNED, linewidth=2, label="learned")

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from unrelu.contracts import Doubt, FloatArray
+from unrelu.contracts import Diagnostic, FloatArray
 from unrelu.fit.nearest import largest_eigenpairs
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Table, fact_table
-from unrelu.report.tables import Facts, Rows, doubt_table, facts, labels, rows, table_of, with_error
+from unrelu.report.tables import Facts, Rows, diagnostic_table, facts, labels, rows, table_of, with_error
 from unrelu.validation import counted
 
 if TYPE_CHECKING:
@@ -32,8 +32,8 @@ _MOST_COLUMNS = 20  # in a table
 def _(
     model: RectifiedGaussian,
     share_floored: ArrayLike | None = None,
-    bias_stderr: ArrayLike | None = None,
-    norm_stderr: ArrayLike | None = None,
+    mean_stderr: ArrayLike | None = None,
+    std_stderr: ArrayLike | None = None,
     correlation_stderr: FloatArray | None = None,
 ) -> Facts:
     """Each column: what the model says of the latent y, and how sure it is (None where that is not known); pairs; and
@@ -41,21 +41,21 @@ def _(
     numbers: dict[str, Any] = {
         "floor": [level if math.isfinite(level) else None for level in model.floor.tolist()],
         "ceiling": [level if math.isfinite(level) else None for level in model.ceiling.tolist()],
-        "bias": model.bias,
-        "norm": model.row_norms,
+        "mean": model.mean,
+        "std": model.std,
         "share_floored": share_floored,
-        "bias_stderr": bias_stderr,
-        "norm_stderr": norm_stderr,
+        "mean_stderr": mean_stderr,
+        "std_stderr": std_stderr,
     }
     d = model.n_features
     lists = {key: [None] * d if known is None else np.asarray(known).tolist() for key, known in numbers.items()}
     columns = [{"name": name, **{key: each[j] for key, each in lists.items()}} for j, name in enumerate(labels(model))]
     found = {"columns": columns, "strongest_correlations": strongest_correlations(model, correlation_stderr)}
-    if model.shapes is None:
+    if model.margins is None:
         return found
     told = ("kind", "exponent", "exponent_stderr", "origin", "unit")
-    shapes = [{key: getattr(shape, key) for key in told if hasattr(shape, key)} for shape in model.shapes]
-    return {**found, "shapes": shapes, "column_summary": model.column_summary()}
+    margins = [{key: getattr(margin, key) for key in told if hasattr(margin, key)} for margin in model.margins]
+    return {**found, "margins": margins, "column_summary": model.column_summary()}
 
 
 def strongest_pairs(r: FloatArray, most: int) -> list[tuple[int, int]]:
@@ -89,8 +89,8 @@ def fit_details(learner: RectifiedGaussianLearner) -> Facts:
         "report": asdict(learner.report_),
         "columns": {
             "share_floored": list(learner.report_.share_floored_by_column),
-            "bias_stderr": learner.bias_stderr_.tolist(),
-            "norm_stderr": learner.row_norms_stderr_.tolist(),
+            "mean_stderr": learner.mean_stderr_.tolist(),
+            "std_stderr": learner.std_stderr_.tolist(),
         },
         "strongest_correlations": strongest_correlations(learner.distribution_, learner.correlation_stderr_, most=20),
     }
@@ -100,29 +100,34 @@ def fit_details(learner: RectifiedGaussianLearner) -> Facts:
 
 
 def model_tables(told: Facts, title: str = "") -> list[Table]:
-    """Of a model's facts: columns; their shapes, where they have any, in the units of the user's table, a table a law;
-    correlations."""
+    """Of a model's facts: columns; their shapes, where they have any, in the units of the user's table, a table a
+    distribution; correlations."""
     columns, lines = told["columns"], []
     for column in columns:
         share = math.nan if column["share_floored"] is None else column["share_floored"]
-        bias, norm = (with_error(column[key], column[f"{key}_stderr"]) for key in ("bias", "norm"))
+        mean, std = (with_error(column[key], column[f"{key}_stderr"]) for key in ("mean", "std"))
         floor = "none" if column["floor"] is None else f"{column['floor']:g}"
         limit = floor if column["ceiling"] is None else f"at most {column['ceiling']:g}"
-        lines.append({"name": column["name"], "share": share, "bias": bias, "norm": norm, "limit": limit})
+        lines.append({"name": column["name"], "share": share, "mean": mean, "std": std, "limit": limit})
     shares = [(">floored", "{share:.1%}")] * any(column["share_floored"] is not None for column in columns)
-    moments = (">latent mean (bias)", "{bias}"), (">latent sd (norm)", "{norm}")
+    moments = (">latent mean", "{mean}"), (">latent sd", "{std}")
     limits = [(">floor", "{limit}")] * (len({line["limit"] for line in lines}) > 1)
     tables = [table_of(lines, ("column", "{name}"), *shares, *moments, *limits, title=title, most=_MOST_COLUMNS)]
-    by_law: dict[str, list[Facts]] = {}
-    for line, shape, column in zip(lines, told.get("shapes", ()), told.get("column_summary", ()), strict=False):
-        error = shape.get("exponent_stderr", math.nan)
-        words = shape["kind"] + (f" {shape['exponent']:.2f}" if "exponent" in shape else "")
+    by_distribution: dict[str, list[Facts]] = {}
+    for line, margin, column in zip(lines, told.get("margins", ()), told.get("column_summary", ()), strict=False):
+        error = margin.get("exponent_stderr", math.nan)
+        words = margin["kind"] + (f" {margin['exponent']:.2f}" if "exponent" in margin else "")
         words += f" ± {error:.1g}" if math.isfinite(error) else ""
-        by_law.setdefault(column["law"], []).append({**column, "name": line["name"], "shape": words})
-    heads = [("column", "{name}"), (">shape", "{shape}"), (">floored", "{share_floored:.1%}"), (">mean", "{mean:.4g}")]
+        by_distribution.setdefault(column["distribution"], []).append({**column, "name": line["name"], "margin": words})
+    heads = [
+        ("column", "{name}"),
+        (">margin", "{margin}"),
+        (">floored", "{share_floored:.1%}"),
+        (">mean", "{mean:.4g}"),
+    ]
     heads += [(">25 %", "{lower_quartile:.4g}"), (">median", "{median:.4g}"), (">75 %", "{upper_quartile:.4g}")]
-    for law, shaped_lines in by_law.items():
-        title = f"in the units of the table, {law}:"
+    for distribution, shaped_lines in by_distribution.items():
+        title = f"in the units of the table, {distribution}:"
         tables.append(table_of(shaped_lines, *heads, title=title, most=_MOST_COLUMNS))
     if strongest := told.get("strongest_correlations"):
         pairs = [{**pair, "r": with_error(pair["correlation"], pair["stderr"])} for pair in strongest]
@@ -175,14 +180,16 @@ def _of_model(model: RectifiedGaussian, written: Words, header: Mapping[str, Any
     details = _dictionary(header.get("details"))
     report = _dictionary(details.get("report"))
     lists = _dictionary(details.get("columns"))
-    known: Any = {key: lists.get(key) for key in ("share_floored", "bias_stderr", "norm_stderr")}
-    law = facts(model, **{k: v for k, v in known.items() if isinstance(v, list) and len(v) == model.n_features})
+    known: Any = {key: lists.get(key) for key in ("share_floored", "mean_stderr", "std_stderr")}
+    distribution = facts(
+        model, **{k: v for k, v in known.items() if isinstance(v, list) and len(v) == model.n_features}
+    )
     pairs = details.get("strongest_correlations")
     errors = {
         (pair.get("first"), pair.get("second")): pair.get("stderr")
         for pair in map(_dictionary, pairs if isinstance(pairs, list) else ())
     }
-    for pair in law["strongest_correlations"]:
+    for pair in distribution["strongest_correlations"]:
         pair["stderr"] = errors.get((pair["first"], pair["second"]))
     shares, likelihood = variance_shares(model), _dictionary(details.get("likelihood"))
     described = {**written, **_described(model, shares)}
@@ -191,24 +198,25 @@ def _of_model(model: RectifiedGaussian, written: Words, header: Mapping[str, Any
     else:
         likelihood = {}
     for name, value in {**report, **{k: v for k, v in details.items() if k != "report"}}.items():
-        if name == "assembly" and isinstance(value, dict):
+        if name == "nearest" and isinstance(value, dict):
             value = {_ASSEMBLY.get(key, key): item for key, item in value.items()}
         if name not in _IN_TABLES:
             described[name.replace("_", " ")] = in_words(_plain(value))
     told = {
         "n_features": model.n_features,
         "variance_shares": shares,
-        **law,
+        **distribution,
         "likelihood": likelihood or None,
         "details": details,
     }
     shown: Rows = [fact_table(described)]
     with suppress(KeyError, TypeError):  # none, or none of ours
-        if doubts := [
-            Doubt(d["kind"], tuple(d["columns"]), d["words"], d["remedy"], tuple(d["values"])) for d in report["doubts"]
+        if diagnostics := [
+            Diagnostic(d["kind"], tuple(d["columns"]), d["words"], d["remedy"], tuple(d["values"]))
+            for d in report["diagnostics"]
         ]:
-            shown.append(doubt_table(doubts, labels(model), str))
-    return told, [*shown, *model_tables(law)]
+            shown.append(diagnostic_table(diagnostics, labels(model), str))
+    return told, [*shown, *model_tables(distribution)]
 
 
 def _dictionary(value: Any) -> Facts:
@@ -228,8 +236,10 @@ def _of_mixture(mixture: RectifiedGaussianMixture, written: Words, header: Mappi
     """Parameters and report, and every group's columns."""
     told, shown = _of_anything(mixture, written, header, path)
     told["groups"] = []
-    for number, (law, share) in enumerate(zip(mixture.distributions_, mixture.weights_.tolist(), strict=True), start=1):
-        own = facts(law)
+    for number, (distribution, share) in enumerate(
+        zip(mixture.distributions_, mixture.weights_.tolist(), strict=True), start=1
+    ):
+        own = facts(distribution)
         del own["strongest_correlations"]
         told["groups"].append({"share": share, **own})
         shown += model_tables(own, f"group {number}: {share:.1%} of the rows")
@@ -268,7 +278,7 @@ def _of_layers(content: Any, written: Words, _: Mapping[str, Any], __: Path) -> 
     else:
         described = {"rows explained": f"{report.n_rows - report.n_outlier_rows:,} of {report.n_rows:,}"}
         if not report.learned:
-            described["innermost units"] = "their law was not learned"
+            described["innermost units"] = "their distribution was not learned"
     return facts(network), [fact_table({**written, **described}), *rows(network)]
 
 
@@ -281,12 +291,12 @@ def _of_anything(content: Any, written: Words, _: Mapping[str, Any], __: Path) -
         own = content.get_params(deep=False) | (asdict(report) if is_dataclass(report) else {})  # type: ignore[arg-type]
     told = {name: _plain(value) for name, value in own.items()}
     described = {name.replace("_", " "): in_words(value) for name, value in told.items()}
-    law = getattr(content, "distribution_", None)
+    distribution = getattr(content, "distribution_", None)
     shown: Rows = [fact_table({**written, **described})]
-    if isinstance(law, RectifiedGaussian):
-        of_law = facts(law)
-        told |= of_law
-        shown += [fact_table(_described(law, variance_shares(law))), *model_tables(of_law)]
+    if isinstance(distribution, RectifiedGaussian):
+        of_distribution = facts(distribution)
+        told |= of_distribution
+        shown += [fact_table(_described(distribution, variance_shares(distribution))), *model_tables(of_distribution)]
     return told, shown
 
 
@@ -303,21 +313,21 @@ _KINDS: dict[str, tuple[str, Callable[[Any, Words, Mapping[str, Any], Path], Con
 
 
 def _described(model: RectifiedGaussian, shares: list[float]) -> dict[str, str]:
-    """Columns, limits, shapes where one is not normal, and the spread of the numbers."""
+    """Columns, limits, margins where one is not normal, and the spread of the numbers."""
     limits = {}
     for name, levels in (("floor", model.floor), ("ceiling", model.ceiling)):
         known = levels[np.isfinite(levels)]
         if len(known):
             others = f"; none in {counted(len(levels) - len(known), 'column')}" if len(known) < len(levels) else ""
             limits[name] = f"{_range(known)}{others}"
-    kinds = Counter(shape.kind for shape in model.shapes or ()).most_common()
-    shapes = {"shapes": ", ".join(f"{kind} ({counted(number, 'column')})" for kind, number in kinds)} if kinds else {}
+    kinds = Counter(margin.kind for margin in model.margins or ()).most_common()
+    margins = {"margins": ", ".join(f"{kind} ({counted(number, 'column')})" for kind, number in kinds)} if kinds else {}
     return {
         "columns": f"{model.n_features:,}{'' if model.feature_names is not None else ' (without names)'}",
         **(limits or {"floor": "none"}),
-        **shapes,
-        "latent mean (bias)": _range(model.bias),
-        "latent sd (norm)": _range(model.row_norms),
+        **margins,
+        "latent mean": _range(model.mean),
+        "latent sd": _range(model.std),
         "variance in the first components": ", ".join(f"{share:.1%}" for share in shares) + " (columns standardized)",
     }
 
@@ -330,8 +340,8 @@ def _range(values: FloatArray) -> str:
 def _plain(value: Any) -> Any:
     """What JSON can hold: a large array by its shape, a record by its fields."""
     if isinstance(value, np.ndarray):
-        shape = " x ".join(f"{size:,}" for size in value.shape)
-        return value.tolist() if value.size <= 20 and value.ndim <= 1 else f"{shape} numbers"
+        margin = " x ".join(f"{size:,}" for size in value.shape)
+        return value.tolist() if value.size <= 20 and value.ndim <= 1 else f"{margin} numbers"
     if is_dataclass(value) and not isinstance(value, type):
         return {"kind": type(value).__name__, **{f.name: _plain(getattr(value, f.name)) for f in fields(value)}}
     if isinstance(value, Mapping):
@@ -367,7 +377,7 @@ def in_words(value: Any) -> str:
 
 _LIKELIHOOD = ("log_likelihood", "n_parameters", "rows", "aic", "bic")
 _IN_TABLES = {"columns", "likelihood", "strongest_correlations", "share_floored_by_column", "n_features"}
-_IN_TABLES |= {"floor", "ceiling", "doubts"}
+_IN_TABLES |= {"floor", "ceiling", "diagnostics"}
 # Assembly: pairs of columns are learned one by one, and then made one matrix that can be a covariance.
 _ASSEMBLY = {
     "smallest_eigenvalue": "of the pairs to one matrix: smallest eigenvalue before",

@@ -1,4 +1,5 @@
-"""A judged table in numbers, tables and pictures: the strangest rows and cells, and the table without its bad cells."""
+"""A judged table in numbers, tables and pictures: the most outlying rows and cells, and the table without its bad
+cells."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from scipy.special import ndtr
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.estimators import FloorImputer, FloorOutlierDetector
-from unrelu.fit.robust_cells.law import too_many
+from unrelu.fit.robust_cells.cell_model import too_many
 from unrelu.fit.robust_rows.detection import Verdict
 from unrelu.model import RectifiedGaussian
 from unrelu.posterior.cells import Cells, Filling
@@ -39,11 +40,12 @@ if TYPE_CHECKING:
 
 _MANY = (
     "Take them for outliers only if the others are normal above their floors: of skewed columns, which unrelu fit"
-    " names, the tail is flagged; --shape auto learns how they are skewed."
+    " names, the tail is flagged; --margins auto learns how they are skewed."
 )
 _FLAGGED = (
-    "Flagged: the p-value is below the false alarm rate, as it is for {:.3g} % of the genuine rows. Weight: how much"
-    " the row counted in the fit; a flagged row of weight 1.00 is strange, but no stranger than some genuine rows are."
+    "Flagged: the p-value is below the false alarm rate, as it is for {:.3g} % of the inlier rows. Weight: how much"
+    " the row counted in the fit; a flagged row of weight 1.00 is outlying, but no more outlying than some inlier"
+    " rows are."
 )
 _CELLS = (
     "Score: standard deviations between a cell and what the rest of its row predicts, for a cell at its limit as far as"
@@ -64,7 +66,7 @@ _FEW_ROWS = 8
 
 
 def _drivers_in_words(verdict: Verdict, names: Sequence[str], row: int) -> str:
-    """A row's strangest cells as people read them, "As +7.2, Pb -4.1"."""
+    """A row's most outlying cells as people read them, "As +7.2, Pb -4.1"."""
     return ", ".join(f"{names[column]} {size:+.1f}" for column, size in verdict.drivers(row))
 
 
@@ -94,12 +96,12 @@ def score_lines(
 
 @facts.register
 def _(verdict: Verdict, detector: FloorOutlierDetector, ids: Mapping[str, Sequence[str]]) -> Facts:
-    """Of the rows only the strangest."""
-    names, strangest = labels(detector.distribution_), []
+    """Of the rows only the most outlying."""
+    names, most_outlying = labels(detector.distribution_), []
     weights: FloatArray | None = getattr(detector, "row_weights_", None)
     for row in verdict.top.tolist():
         drivers = [{"column": names[j], "residual": size} for j, size in verdict.drivers(row)]
-        strangest.append(
+        most_outlying.append(
             {
                 "row": row + 1,
                 **({"id": {name: texts[row] for name, texts in ids.items()}} if ids else {}),
@@ -116,14 +118,16 @@ def _(verdict: Verdict, detector: FloorOutlierDetector, ids: Mapping[str, Sequen
         "expected_if_clean": len(verdict.scores) * detector.false_alarm_rate,
         "false_alarm_rate": detector.false_alarm_rate,
         "threshold": verdict.threshold,
-        "strangest": strangest,
+        "most_outlying": most_outlying,
     }
 
 
 @rows.register
 def _(verdict: Verdict, by: str, detector: FloorOutlierDetector, ids: Mapping[str, Sequence[str]]) -> Rows:
     told, names = facts(verdict, detector, ids), labels(detector.distribution_)
-    n, found, expected, strangest = (told[name] for name in ("rows", "flagged", "expected_if_clean", "strangest"))
+    n, found, expected, most_outlying = (
+        told[name] for name in ("rows", "flagged", "expected_if_clean", "most_outlying")
+    )
     shown: Rows = [
         f"Scored {counted(n, 'row')} of {counted(len(names), 'column')} by {by}.",
         f"Flagged {counted(found, 'row')} ({found / n:.2%}); a clean table of that size that the model"
@@ -132,19 +136,19 @@ def _(verdict: Verdict, by: str, detector: FloorOutlierDetector, ids: Mapping[st
     ]
     if found > 2.0 * expected + 3.0 * expected**0.5:
         shown.append(_MANY)
-    if not strangest:
+    if not most_outlying:
         return shown
-    weighted = "weight" in strangest[0]
+    weighted = "weight" in most_outlying[0]
     if weighted:
         shown.append(_FLAGGED.format(100.0 * detector.false_alarm_rate))
-    for row in strangest:
+    for row in most_outlying:
         row["p"] = f"{row['p_value']:.2g}" if row["p_value"] >= 1e-99 else "< 1e-99"
         row["flagged"] = "yes" if row["outlier"] else "no"
         row["cells"] = _drivers_in_words(verdict, names, row["row"] - 1)
     columns = [(">score", "{score:.4g}"), (">p-value", "{p}"), (">flagged", "{flagged}")]
     columns += [(">weight", "{weight:.2f}")] * weighted
-    columns += [("strangest cells, in standard deviations given the others", "{cells}")]
-    return [*shown, table_of(strangest, *_row_columns(ids), *columns)]
+    columns += [("most outlying cells, in standard deviations given the others", "{cells}")]
+    return [*shown, table_of(most_outlying, *_row_columns(ids), *columns)]
 
 
 def _row_columns(ids: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
@@ -155,8 +159,9 @@ def _row_columns(ids: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
 # --- cells ----------------------------------------------------------------------------------------
 
 
-class StrangestCells:
-    """The ``top`` strangest cells of a table, or all from the strangest on, and what the rest of each row predicts.
+class OutlierCellCounts:
+    """The ``top`` most outlying cells of a table, or all from the most outlying on, and what the rest of each row
+    predicts.
 
     ``judged``: of all cells, signed standard deviations and probabilities of being bad, NaN where missing. ``blocks``
     are the same rows again, ``numbers`` theirs in the table, where they are only some. ``ids`` say which row is which.
@@ -171,22 +176,22 @@ class StrangestCells:
         ids: Mapping[str, Sequence[str]],
         numbers: Numbers | None = None,
     ) -> None:
-        strangeness, probability = judged
-        size, bad = np.abs(strangeness).ravel(), probability.ravel()
+        outlier_score, probability = judged
+        size, bad = np.abs(outlier_score).ravel(), probability.ravel()
         known = np.flatnonzero(~np.isnan(size))
         near = known
         if top is not None and 0 < top < len(known):  # no need to sort them all
             near = known[bad[known] >= np.partition(bad[known], -top)[-top]]
         order = near[np.lexsort((-size[near], -bad[near]))][:top]
-        rows, columns = np.divmod(order, strangeness.shape[1])
+        rows, columns = np.divmod(order, outlier_score.shape[1])
         found, first = np.full((3, len(rows)), np.nan), 0  # values, means, standard deviations given the rest of a row
         for block in blocks:
             inside = np.flatnonzero((rows >= first) & (rows < first + len(block.given)))
             for j in np.unique(columns[inside]).tolist():
                 at = inside[columns[inside] == j]
                 part = block.of_rows(rows[at] - first)
-                law = predicted(model, part.without(j), j, (), hidden=True)
-                found[:, at] = part.given[:, j], law.mean, law.std
+                distribution = predicted(model, part.without(j), j, (), hidden=True)
+                found[:, at] = part.given[:, j], distribution.mean, distribution.std
             first += len(block.given)
         self.names, self._ids, self._columns = labels(model), ids, columns
         self._rows = rows if numbers is None else numbers[rows]
@@ -194,12 +199,12 @@ class StrangestCells:
             "value": found[0],
             "predicted_mean": found[1],
             "predicted_std": found[2],
-            "score": strangeness[rows, columns],
+            "score": outlier_score[rows, columns],
             "bad_probability": probability[rows, columns],
         }
         n_far = int(np.count_nonzero(size[known] > _FAR))
         self._counts = {
-            "rows": len(strangeness),
+            "rows": len(outlier_score),
             "cells_scored": len(known),
             "cells_bad": int(np.count_nonzero(bad[known] > 0.5)),
             "cells_beyond_4": n_far,
@@ -219,13 +224,13 @@ class StrangestCells:
             }
 
     def facts(self, most: int) -> Facts:
-        """Of the cells the strangest."""
+        """Of the cells the most outlying."""
         names, first = ("row", "column", *self._numbers), next(self.lines(most))
         lines = zip(*(np.asarray(first[name]).tolist() for name in names), strict=True)
         cells = [dict(zip(names, line, strict=True)) for line in lines]
         for cell in cells if self._ids else ():
             cell["id"] = {name: texts[cell["row"] - 1] for name, texts in self._ids.items()}
-        return {**self._counts, "strangest_cells": cells}
+        return {**self._counts, "most_outlying_cells": cells}
 
     def rows(self, by: str, most: int) -> Rows:
         """``by``: by whom, and how long it took."""
@@ -238,11 +243,11 @@ class StrangestCells:
             f"{counted(told['cells_beyond_4'], 'cell')} beyond 4 standard deviations; a clean table of that size that"
             f" the model fits would have at most about {expected:,.{0 if expected >= 10 else 1}f}.",
         ]
-        if not told["strangest_cells"]:
+        if not told["most_outlying_cells"]:
             return shown
         columns = [*_row_columns(self._ids), ("column", "{column}"), (">value", "{value:.4g}")]
         columns += [(">predicted", "{predicted_mean:.4g} ± {predicted_std:.2g}"), (">score", "{score:+.1f}")]
-        return [*shown, _CELLS, table_of(told["strangest_cells"], *columns, (">bad", "{bad_probability:.3f}"))]
+        return [*shown, _CELLS, table_of(told["most_outlying_cells"], *columns, (">bad", "{bad_probability:.3f}"))]
 
 
 class Cleaning:
@@ -314,7 +319,7 @@ class Cleaning:
         write_columns(path, iter([changes]))
 
     def picture(self) -> Figure:
-        return bad_cell_picture(self._detector.strangeness(self._table), self._probability, self._names)
+        return bad_cell_picture(self._detector.outlier_score(self._table), self._probability, self._names)
 
     def facts(self) -> Facts:
         """How many cells were changed, column by column."""
@@ -340,10 +345,10 @@ class Cleaning:
 # --- pictures -------------------------------------------------------------------------------------
 
 
-def bad_cell_picture(strangeness: FloatArray, bad: FloatArray, names: tuple[str, ...]) -> Figure:
+def bad_cell_picture(outlier_score: FloatArray, bad: FloatArray, names: tuple[str, ...]) -> Figure:
     """Red for a cell that is bad and too high, blue for one too low, as strong as that is certain; grey is missing."""
     rows = np.argsort(-np.nansum(bad, axis=1), kind="stable")[:MOST_CELLS]  # from that with most bad cells down
-    shown = np.where(strangeness[rows] < 0.0, -1.0, 1.0) * bad[rows]
+    shown = np.where(outlier_score[rows] < 0.0, -1.0, 1.0) * bad[rows]
     figure = new_figure((min(4.0 + 0.25 * len(names), 12.0), 6.5))
     axes = figure.subplots()
     drawn = draw_signed(axes, shown, 1.0, aspect="auto")
@@ -353,12 +358,12 @@ def bad_cell_picture(strangeness: FloatArray, bad: FloatArray, names: tuple[str,
     axes.set_ylabel("rows, by bad cells")
     name_columns(axes, names)
     bar = figure.colorbar(drawn, ax=axes, ticks=[-1.0, 0.0, 1.0], fraction=0.04)
-    bar.ax.set_yticklabels(["too low", "genuine", "too high"])
+    bar.ax.set_yticklabels(["too low", "inlier", "too high"])
     return figure
 
 
 def outlier_picture(verdict: Verdict, names: Sequence[str], false_alarm_rate: float) -> Figure:
-    """Two panels: how many rows score how low, and where the strangest rows are strange (if any are given)."""
+    """Two panels: how many rows score how low, and where the most outlying rows are outlying (if any are given)."""
     shown = len(verdict.top) > 0
     flagged = int(np.count_nonzero(verdict.scores < verdict.threshold))
     title = f"{flagged:,} of {len(verdict.scores):,} rows flagged as outliers"
@@ -391,9 +396,9 @@ def _draw_scores(axes: Axes, verdict: Verdict, false_alarm_rate: float) -> None:
     axes.set_yscale("log")
     axes.set_ylim(0.5, 3.0 * max(float(table.max()), float(expected.max()), 1.0))
     tidy(axes, "Scores: outliers are left of the dashed line", "score (log density of a row)", "rows")
-    beyond = int(np.count_nonzero(verdict.scores < edges[0]))
-    if beyond:
-        words = f"← {counted(beyond, 'row')}, down to {verdict.scores.min():.3g}"
+    farther = int(np.count_nonzero(verdict.scores < edges[0]))
+    if farther:
+        words = f"← {counted(farther, 'row')}, down to {verdict.scores.min():.3g}"
         axes.annotate(words, (0.09, 0.74), xycoords="axes fraction", color=INK, fontsize=9)
     # An opaque legend: the dashed line must not run through its words.
     axes.legend(framealpha=1.0, edgecolor="none", fontsize=9, loc="upper left")
@@ -404,10 +409,10 @@ def _draw_cells(figure: Figure, axes: Axes, verdict: Verdict, every_name: Sequen
     from matplotlib.colors import AsinhNorm
 
     rows, d = verdict.top[:_MOST_ROWS], len(every_name)
-    strangeness = np.array([verdict.cells.whole[row] for row in rows.tolist()]).reshape(len(rows), d)
-    largest = np.nanmax(np.abs(strangeness), axis=0, initial=0.0)
-    columns = np.sort(np.argsort(-largest, kind="stable")[:_MOST_COLUMNS])  # those with the strangest cells
-    values = strangeness[:, columns]
+    outlier_score = np.array([verdict.cells.whole[row] for row in rows.tolist()]).reshape(len(rows), d)
+    largest = np.nanmax(np.abs(outlier_score), axis=0, initial=0.0)
+    columns = np.sort(np.argsort(-largest, kind="stable")[:_MOST_COLUMNS])  # those with the most outlying cells
+    values = outlier_score[:, columns]
     known = np.abs(values[np.isfinite(values)])
     limit = max(float(known.max(initial=0.0)), 2.0 * _CALM)
     colours = matplotlib.colormaps[BOTH_SIGNS].with_extremes(bad="#E4E4E4")
@@ -415,7 +420,7 @@ def _draw_cells(figure: Figure, axes: Axes, verdict: Verdict, every_name: Sequen
     mesh = axes.pcolormesh(np.clip(values, -limit, limit), cmap=colours, norm=norm, edgecolors="white", linewidth=1.0)
     axes.invert_yaxis()
     left_out = d - len(columns)
-    title = f"The {len(rows)} strangest rows" if len(rows) > 1 else "The strangest row"
+    title = f"The {len(rows)} most outlying rows" if len(rows) > 1 else "The most outlying row"
     title += f" ({left_out:,} calmer columns left out)" if left_out else ""
     tidy(axes, title, "", "row of the table", frame=False)
     name_columns(axes, [every_name[column] for column in columns], longest=16, room=60, first=0.5)

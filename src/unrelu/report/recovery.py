@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.limits import floor_per_column
+from unrelu.margins import latent_limits, to_latent
 from unrelu.notebook import Table, fact_table
 from unrelu.recovery.latent_rows import LatentRows
 from unrelu.recovery.matrix.matrix import MatrixReport
@@ -34,8 +35,7 @@ from unrelu.report.pictures import (
     parts_of,
     tidy,
 )
-from unrelu.report.tables import Facts, Rows, facts, numbered, rows, shape_words, table_of
-from unrelu.shapes import latent_limits, to_latent
+from unrelu.report.tables import Facts, Rows, facts, margin_words, numbered, rows, table_of
 from unrelu.tables.write import names_or_numbers
 from unrelu.validation import counted, listed
 
@@ -85,7 +85,7 @@ def _(recovery: ReLUMatrixRecovery) -> Facts:
         "report": asdict(report),
         "weak_columns": [names[j] for j in report.weak_columns],
         "components": components,
-        **({} if recovery.shapes_ is None else {"shapes": [shape_words(shape) for shape in recovery.shapes_]}),
+        **({} if recovery.margins_ is None else {"margins": [margin_words(margin) for margin in recovery.margins_]}),
     }
 
 
@@ -111,9 +111,9 @@ def _(recovery: ReLUMatrixRecovery, before: Mapping[str, str] = {}) -> Rows:
         described["weak columns"] = f"{listed(told['weak_columns'], most=8)} ({_WEAK})"
     if report.weak_rows:
         described["weak rows"] = f"{report.weak_rows:,} ({_WEAK})"
-    if recovery.shapes_ is not None:
-        shapes = listed([f"{name} {words}" for name, words in zip(names, told["shapes"], strict=True)], most=8)
-        described["shapes"] = f"{shapes} (components and bias are of latent values)"
+    if recovery.margins_ is not None:
+        margins = listed([f"{name} {words}" for name, words in zip(names, told["margins"], strict=True)], most=8)
+        described["margins"] = f"{margins} (components and bias are of latent values)"
     tables: Rows = [fact_table(described)]
     if report.component_errors:
         tried = [
@@ -139,15 +139,15 @@ def factor_cells(recovery: ReLUMatrixRecovery, table: Samples) -> tuple[FloatArr
     evenly thinned out if there are many.
     """
     floor = recovery.floor_
-    if recovery.shapes_ is not None:
-        floor = latent_limits(recovery.shapes_, floor, np.full(len(floor), np.inf))[0]
+    if recovery.margins_ is not None:
+        floor = latent_limits(recovery.margins_, floor, np.full(len(floor), np.inf))[0]
     size = np.sqrt((recovery.components_**2).sum(axis=0) + (recovery.bias_ - floor) ** 2)
     share = recovery.components_[0] / np.where(size > 0.0, size, 1.0)
     row_order, order = (np.argsort(each, kind="stable") for each in (recovery.latent_[:, 0], share))
     rows, columns = row_order[evenly(len(row_order), MOST_CELLS)], order[evenly(len(order), MOST_CELLS)]
     cells = cells_of(table, rows, columns)
-    if recovery.shapes_ is not None:
-        chosen = tuple(recovery.shapes_[j] for j in columns.tolist())
+    if recovery.margins_ is not None:
+        chosen = tuple(recovery.margins_[j] for j in columns.tolist())
         cells = to_latent(chosen, cells, recovery.floor_[columns], np.full(len(columns), np.inf))
     heights = cells - floor[columns]
     hidden = recovery.latent_[rows] @ recovery.components_[:, columns] + recovery.bias_[columns] - floor[columns]
@@ -383,15 +383,15 @@ def _draw_shares(axes: Axes, shares: FloatArray, of_all: float, names: tuple[str
 def _draw_sizes(axes: Axes, sizes: FloatArray) -> None:
     edges = np.linspace(-_WIDEST, _WIDEST, _BINS + 1)
     counts = np.histogram(np.clip(sizes, -_WIDEST, _WIDEST), edges)[0]
-    genuine = int((np.abs(sizes) <= 3.0).sum())
+    inlier = int((np.abs(sizes) <= 3.0).sum())
     centers = 0.5 * (edges[1:] + edges[:-1])
-    expected = genuine * (edges[1] - edges[0]) * np.exp(-0.5 * centers**2) / np.sqrt(2.0 * np.pi)
+    expected = inlier * (edges[1] - edges[0]) * np.exp(-0.5 * centers**2) / np.sqrt(2.0 * np.pi)
     axes.stairs(counts, edges, fill=True, color=SEEN, label="values")
     near = np.abs(centers) < 4.0
     axes.plot(centers[near], expected[near], color=LEARNED, linewidth=2, label="normal noise")
     axes.set_yscale("log")
     axes.set_ylim(0.5, 10.0 * max(float(counts.max(initial=0)), float(expected.max(initial=0.0)), 1.0))
-    beyond = int((np.abs(sizes) > _WIDEST).sum())
-    words = f" ({beyond:,} beyond ±{_WIDEST:g}, in the outer bins)" if beyond else ""
+    censoring = int((np.abs(sizes) > _WIDEST).sum())
+    words = f" ({censoring:,} beyond ±{_WIDEST:g}, in the outer bins)" if censoring else ""
     tidy(axes, f"Given minus clean{words}", "in units of the row's noise scale", "values")
     axes.legend(frameon=False, fontsize=9, loc="upper right")

@@ -1,4 +1,5 @@
-"""What reports share: names, numbers with errors, doubts in words, and tables in files with the ids of their rows."""
+"""What reports share: names, numbers with errors, diagnostics in words, and tables in files with the ids of their
+rows."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from unrelu.contracts import Doubt, FloatArray
+from unrelu.contracts import Diagnostic, FloatArray
 from unrelu.errors import OutputError
+from unrelu.margins import BoxCox, Margin
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Table
-from unrelu.shapes import Power, Shape
 from unrelu.tables.write import names_or_numbers, write_columns, write_table
 from unrelu.validation import counted, listed
 
@@ -83,41 +84,43 @@ def with_error(value: float, stderr: float | None) -> str:
     return f"{value:.{decimals}f} ± {stderr:.{decimals}f}"
 
 
-def shape_words(shape: Shape) -> str:
-    """A shape's name, and the exponent of a power."""
-    return f"power {shape.exponent:.2f}" if isinstance(shape, Power) else shape.kind
+def margin_words(margin: Margin) -> str:
+    """A margin's name, and the exponent of a power."""
+    return f"power {margin.exponent:.2f}" if isinstance(margin, BoxCox) else margin.kind
 
 
-def doubt_words(doubt: Doubt, words: Callable[[str], str]) -> str:
+def diagnostic_words(diagnostic: Diagnostic, words: Callable[[str], str]) -> str:
     """What was seen and what to do; ``words`` turns parameters into options."""
-    return words(f"{doubt.words[0].upper()}{doubt.words[1:]} {doubt.remedy}")
+    return words(f"{diagnostic.words[0].upper()}{diagnostic.words[1:]} {diagnostic.remedy}")
 
 
-def doubt_table(doubts: Sequence[Doubt], names: Sequence[str], words: Callable[[str], str]) -> Table:
+def diagnostic_table(diagnostics: Sequence[Diagnostic], names: Sequence[str], words: Callable[[str], str]) -> Table:
     """What the table shows and the model does not expect, kind by kind."""
     lines = []
-    for doubt in doubts:
-        shown = [names[j] for j in doubt.columns]
-        if doubt.values:
-            shown = [f"{name} ({value:.4g})" for name, value in zip(shown, doubt.values, strict=True)]
-        lines.append((doubt.kind, listed(shown, most=8), doubt_words(doubt, words)))
-    return Table(("doubt", "columns", "what was seen, and what to do"), lines)
+    for diagnostic in diagnostics:
+        shown = [names[j] for j in diagnostic.columns]
+        if diagnostic.values:
+            shown = [f"{name} ({value:.4g})" for name, value in zip(shown, diagnostic.values, strict=True)]
+        lines.append((diagnostic.kind, listed(shown, most=8), diagnostic_words(diagnostic, words)))
+    return Table(("diagnostic", "columns", "what was seen, and what to do"), lines)
 
 
-def trust_line(doubts: Sequence[Doubt]) -> str:
+def trust_line(diagnostics: Sequence[Diagnostic]) -> str:
     """Whether an answer can be trusted, in one sentence.
 
     >>> trust_line([])
     'Nothing seen in the table speaks against the answer.'
-    >>> trust_line([Doubt("skewed", (0, 3), "", ""), Doubt("few-rows", (), "", "")])
+    >>> trust_line([Diagnostic("skewed", (0, 3), "", ""), Diagnostic("few-rows", (), "", "")])
     'Doubtful, so that the answer may be wrong: skewed (2 columns), few-rows.'
     """
-    if not doubts:
+    if not diagnostics:
         return "Nothing seen in the table speaks against the answer."
-    if [each.kind for each in doubts] == ["left-out"]:
-        where = counted(len(doubts[0].columns), "column")
+    if [each.kind for each in diagnostics] == ["left-out"]:
+        where = counted(len(diagnostics[0].columns), "column")
         return f"The answer is that of the rows and cells that belong together: others were left out ({where})."
-    told = [f"{each.kind} ({counted(len(each.columns), 'column')})" if each.columns else each.kind for each in doubts]
+    told = [
+        f"{each.kind} ({counted(len(each.columns), 'column')})" if each.columns else each.kind for each in diagnostics
+    ]
     return f"Doubtful, so that the answer may be wrong: {', '.join(told)}."
 
 
@@ -137,10 +140,7 @@ def level_name(level: float) -> str:
 
 
 def write_rows(
-    path: Path,
-    values: FloatArray | Iterable[FloatArray],
-    names: Sequence[str] | None,
-    ids: Mapping[str, Sequence[str]],
+    path: Path, values: FloatArray | Iterable[FloatArray], names: Sequence[str] | None, ids: Mapping[str, Sequence[str]]
 ) -> None:
     """Write a table, its rows or blocks of them, with the columns that are kept as text before its own."""
     if not ids:

@@ -65,8 +65,8 @@ def moments_of_rows(rows: FloatArray) -> RectifiedGaussian:
 def moment_errors(estimate: RectifiedGaussian, true: RectifiedGaussian) -> dict[str, float]:
     """Root mean squared errors: mean and std in units of each column's true std; a pair's correlation counts once."""
     off = {
-        "mean": (estimate.bias - true.bias) / true.row_norms,
-        "std": (estimate.row_norms - true.row_norms) / true.row_norms,
+        "mean": (estimate.mean - true.mean) / true.std,
+        "std": (estimate.std - true.std) / true.std,
         "correlation": (estimate.correlation - true.correlation)[np.triu_indices(true.n_features, 1)],
     }
     return {name: float(np.sqrt(np.mean(values**2))) if len(values) else 0.0 for name, values in off.items()}
@@ -129,11 +129,11 @@ def layer_picture(
     tidy(of_pairs, f"Correlations of {len(r[0]):,} pairs of units", truth, estimate)
     _note(of_pairs, [f"RMS error {error['correlation']:.3f}" for error in errors])
     bar = 2.0 * mean_stderr
-    of_means.scatter(true.bias, naive.bias, color=NAIVE, s=22, zorder=2)
+    of_means.scatter(true.mean, naive.mean, color=NAIVE, s=22, zorder=2)
     style: Any = {"fmt": "o", "color": LEARNED, "markersize": 4.5, "elinewidth": 1.0}
-    of_means.errorbar(true.bias, learned.bias, bar, zorder=3, **style)
-    diagonal(of_means, [true.bias, naive.bias, learned.bias - bar, learned.bias + bar])
-    tidy(of_means, "Means (biases), with ± 2 standard errors", truth, estimate)
+    of_means.errorbar(true.mean, learned.mean, bar, zorder=3, **style)
+    diagonal(of_means, [true.mean, naive.mean, learned.mean - bar, learned.mean + bar])
+    tidy(of_means, "Means (means), with ± 2 standard errors", truth, estimate)
     _note(of_means, [f"RMS error {error['mean']:.3f} of a unit's std" for error in errors])
     shares = np.mean(pre_activations <= 0.0, axis=0)
     by_share = np.argsort(shares, kind="stable").tolist()
@@ -141,7 +141,7 @@ def layer_picture(
     for panel, (unit, why) in zip(below, shown, strict=True):
         title = f"{names[unit].capitalize()} ({why}): {shares[unit]:.0%} of its values at or below 0"
         tidy(panel, title, "pre-activation", "density")
-        _draw_unit(panel, pre_activations[:, unit], [(each.bias[unit], each.row_norms[unit]) for each in moments[1:]])
+        _draw_unit(panel, pre_activations[:, unit], [(each.mean[unit], each.std[unit]) for each in moments[1:]])
     # One legend for all panels: dots above, normal curves below.
     dots: dict[str, Any] = {"marker": "o", "markersize": 5, "linewidth": 2}
     handles = [Line2D([], [], color=NAIVE, linestyle="--", **dots), Line2D([], [], color=LEARNED, **dots)]
@@ -244,9 +244,9 @@ def _draw_panel(axes: Axes, results: SeriesOf, panel: Panel, drawn: list[Stroke]
         _, caps, bars = axes.errorbar(series.x, mean, std, zorder=3 + order, elinewidth=0.9, capsize=2.0, **style)
         for artist in (*caps, *bars):  # a bar down to 0 or below has no end here: the layout must not look for it
             artist.set_in_layout(False)
-        beyond = series.x[~finite]
+        censoring = series.x[~finite]
         signs: dict[str, Any] = {"linestyle": "", "marker": r"$\infty$", "markersize": 10, "color": style["color"]}
-        axes.plot(beyond, np.full(len(beyond), 0.96), transform=axes.get_xaxis_transform(), **signs)
+        axes.plot(censoring, np.full(len(censoring), 0.96), transform=axes.get_xaxis_transform(), **signs)
     if panel.axis.logarithmic:
         axes.set_xscale("log")
     points = results(panel.axis, *drawn[0][:2]).x

@@ -27,12 +27,12 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_typ
 
 import numpy as np
 
-from unrelu import registry, shapes
+from unrelu import margins, registry
 from unrelu._version import __version__
 from unrelu.errors import InvalidDataError, InvalidParameterError, ModelFileError
 from unrelu.storage.files import FilePath, atomic_write
 
-VERSION = 4
+VERSION = 5
 _PARAMETER = "parameter in files"
 MODEL = "RectifiedGaussian"
 _OWN = ("format", "format_version", "unrelu_version", "details", "arrays")  # in a header, and no part of a state
@@ -221,10 +221,10 @@ def state_of(value: Any) -> Any:
         }
     if hasattr(value, "to_state"):
         return state_of(value.to_state())
-    if shapes.is_shape(value):
-        if type(value) not in shapes.KINDS.values():
-            raise InvalidParameterError(f"A shape of one's own cannot be saved, got {value!r}.")
-        return {"shape": value.kind, **{each.name: state_of(getattr(value, each.name)) for each in fields(value)}}
+    if margins.is_margin(value):
+        if type(value) not in margins.KINDS.values():
+            raise InvalidParameterError(f"A margin of one's own cannot be saved, got {value!r}.")
+        return {"margin": value.kind, **{each.name: state_of(getattr(value, each.name)) for each in fields(value)}}
     if is_dataclass(value):
         return {each.name: state_of(getattr(value, each.name)) for each in fields(value) if _is_stored(each)}
     if isinstance(value, Mapping):
@@ -237,10 +237,10 @@ def made_of(hint: Any, state: Any, place: str = "it", sizes: dict[str, int] | No
 
     >>> made_of(tuple[int, ...] | None, [1, 2])
     (1, 2)
-    >>> made_of(Annotated[np.ndarray, "floats d"], np.array([np.nan]), "bias")
+    >>> made_of(Annotated[np.ndarray, "floats d"], np.array([np.nan]), "mean")
     Traceback (most recent call last):
     ...
-    unrelu.errors.InvalidDataError: bias holds values that are not finite
+    unrelu.errors.InvalidDataError: mean holds values that are not finite
     """
     sizes, words = {} if sizes is None else sizes, ""
     if get_origin(hint) is Annotated:
@@ -299,7 +299,7 @@ def _made_object(kind: Any, state: Any, place: str, sizes: dict[str, int]) -> An
     elif hasattr(kind, "from_state"):
         value = kind.from_state(found)
     else:
-        value = kind(**{name: each for name, each in found.items() if name != "shape"})
+        value = kind(**{name: each for name, each in found.items() if name != "margin"})
     if hasattr(value, "check_loaded"):
         value.check_loaded()
     return value
@@ -364,13 +364,13 @@ def _parts_of(kind: Any) -> dict[str, Any]:
         return dict(kind.STATE)
     hints = get_type_hints(kind, include_extras=True)
     own = {each.name: hints[each.name] for each in fields(kind) if _is_stored(each)}
-    return {"shape": str, **own} if kind in shapes.KINDS.values() else own
+    return {"margin": str, **own} if kind in margins.KINDS.values() else own
 
 
 def _classes(hint: Any) -> list[type[Any]]:
     """The classes of ours that a class or a union means, and those derived from them."""
-    if hint is shapes.Shape:
-        return list(shapes.KINDS.values())
+    if hint is margins.Margin:
+        return list(margins.KINDS.values())
     found: list[type[Any]] = []
     for kind in get_args(hint) if get_origin(hint) in _UNIONS else (hint,):
         if isinstance(kind, type) and (is_dataclass(kind) or hasattr(kind, "stored")):
@@ -384,12 +384,12 @@ def _classes_below(kind: type[Any]) -> list[type[Any]]:
 
 def _one_of(kinds: Sequence[Any], state: Any) -> Any:
     """The class whose names a state has."""
-    if kinds[0] in shapes.KINDS.values():
-        shape = state.get("shape") if isinstance(state, dict) else state
+    if kinds[0] in margins.KINDS.values():
+        called = state.get("margin") if isinstance(state, dict) else state
         for kind in kinds:
-            if kind.kind == shape:
+            if kind.kind == called:
                 return kind
-        raise InvalidDataError(f"it holds a shape {shape!r:.40}, which this version does not know")
+        raise InvalidDataError(f"it holds a margin {called!r:.40}, which this version does not know")
     if len(kinds) == 1 or not isinstance(state, dict):
         return kinds[0]
     return min(kinds, key=lambda kind: len(set(_parts_of(kind)) ^ set(state)))
@@ -423,8 +423,8 @@ def _parameter(value: Any) -> Any:
     if hasattr(value, "__array__"):
         array = np.asarray(value)
         return [_parameter(item) for item in array.tolist()] if array.dtype == object else array
-    if type(value) in shapes.KINDS.values():
-        return {"shape": state_of(value)}
+    if type(value) in margins.KINDS.values():
+        return {"margin": state_of(value)}
     name = type(value).__name__
     if name in registry.offered(_PARAMETER) and type(value) is registry.find(_PARAMETER, name):
         own = [[each.name, _parameter(getattr(value, each.name))] for each in fields(value)]
@@ -444,8 +444,8 @@ def _parameter_of(state: Any) -> Any:
         return tuple(_parameter_of(item) for item in state["tuple"])
     if "unsaved" in state:
         return Unsaved(str(state["unsaved"]))
-    if "shape" in state:
-        return made_of(shapes.Shape, state["shape"], "shape")
+    if "margin" in state:
+        return made_of(margins.Margin, state["margin"], "margin")
     if (name := state.get("object")) not in registry.offered(_PARAMETER):
         raise InvalidDataError(f"it holds a {name!r:.40}, which this version does not know")
     kind = registry.find(_PARAMETER, name)

@@ -13,7 +13,7 @@ map, or a folder of files larger than memory.
     dask_rows.py      Dask's arrays and frames;  device.py: arrays of torch and CuPy, and layers of networks
     write.py          rows and columns to a file, block by block
     limited.py        limits of single cells beside a table;  groups.py: one label per row
-    prepared.py       rows as learners want them: limits, columns with a ceiling upside down, margins; short ones kept
+    prepared.py       rows as learners want them: limits, columns with a ceiling negated, margins; short ones kept
 
 To add a kind of file: a subclass of ``TableFile``, and its extension in ``files.py``. pyarrow, of the extra ``files``,
 is imported when a file needs it.

@@ -320,21 +320,21 @@ def at_limits(
     """
     if limits is None and not own and not np.iscomplexobj(values):
         return values, None
-    beyond, values = values.imag.astype(np.int8), np.array(values.real)
-    not_detected = np.isnan(values) & (beyond != 0)
+    censoring, values = values.imag.astype(np.int8), np.array(values.real)
+    not_detected = np.isnan(values) & (censoring != 0)
     if reading.limits == "missing":
-        values[beyond != 0] = np.nan
+        values[censoring != 0] = np.nan
     floor, ceiling = (limits.floor, limits.ceiling) if limits else ((), ())
     if reading.floors_nondetects:
         for position, level in (*floor, *own.items()):
             values[not_detected[:, position], position] = level
     else:
-        beyond[not_detected] = 0
+        censoring[not_detected] = 0
     for position, limit in floor:
         np.maximum(values[:, position], limit, out=values[:, position])
     for position, limit in ceiling:
         np.minimum(values[:, position], limit, out=values[:, position])
-    return values, beyond if own else None
+    return values, censoring if own else None
 
 
 def told(

@@ -91,7 +91,7 @@ class DeviceSamples(Samples):
 class LayerSamples(Samples):
     """The outputs of ``layer`` of ``model`` for the batches of ``loader``, a row for each input, or each position.
 
-    See :func:`unrelu.activations` for the parameters. ``read_once``: the loader gives its batches only once.
+    See :func:`unrelu.learn_layer` for the parameters. ``read_once``: the loader gives its batches only once.
     """
 
     def __init__(

@@ -46,7 +46,7 @@ class FileSamples(Samples):
             if asked or not self._own_limits:  # else there may be more limits far down in a packed file
                 break
         self._dtype = np.result_type(*types)
-        self.limits_by_cell = tuple(self._own_limits)  # whose cells ``Block.beyond`` marks
+        self.limits_by_cell = tuple(self._own_limits)  # whose cells ``Block.censoring`` marks
         self._block_rows = checked_block_rows(block_rows) or rows_per_block(self.n_rows, self.n_features)
 
     @property
@@ -136,8 +136,8 @@ class FileSamples(Samples):
 
         first_row = 0
         for values in regroup(numbers(row), self._block_rows):
-            values, beyond = at_limits(values, self.limits, self._own_limits, self._reading)
-            yield Block(values.astype(self._dtype, copy=False), first_row, beyond=beyond)
+            values, censoring = at_limits(values, self.limits, self._own_limits, self._reading)
+            yield Block(values.astype(self._dtype, copy=False), first_row, censoring=censoring)
             first_row += len(values)
         if self._reading.where is not None and row + first_row == 0:
             raise no_row(self._reading.where)

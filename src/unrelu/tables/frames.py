@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from unrelu.contracts import CellLimits, FloatArray, Marks
+from unrelu.contracts import CellLimits, Censoring, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.rows import ArraySamples, Floats
 from unrelu.tables.cells import (
@@ -47,12 +47,12 @@ def read_frame(
     if not hasattr(frame, "columns"):
         raise InvalidParameterError(f"Expected a pandas or polars frame, got {type(frame).__name__}.")
     refuse_times(frame)
-    values, beyond, found = _read(frame, Reading(decimal=decimal, limits=limits, nondetect=nondetect))
+    values, censoring, found = _read(frame, Reading(decimal=decimal, limits=limits, nondetect=nondetect))
     samples = ArraySamples(values, feature_names=list(frame.columns), limits=found)
-    return samples if beyond is None else LimitedSamples(samples, *_limits_of(values, beyond))
+    return samples if censoring is None else LimitedSamples(samples, *_limits_of(values, censoring))
 
 
-def _read(frame: Any, reading: Reading) -> tuple[Floats, Marks | None, CellLimits | None]:
+def _read(frame: Any, reading: Reading) -> tuple[Floats, Censoring | None, CellLimits | None]:
     """Numbers, marks of cells that state limits of their own, and limits of columns."""
     decimal, columns = reading.decimal or ".", []
     seen: dict[int, Seen] = {}
@@ -74,9 +74,9 @@ def _read(frame: Any, reading: Reading) -> tuple[Floats, Marks | None, CellLimit
     return *at_limits(np.column_stack(columns), found, own, reading), found
 
 
-def _limits_of(values: Floats, beyond: Marks) -> tuple[FloatArray, FloatArray]:
+def _limits_of(values: Floats, censoring: Censoring) -> tuple[FloatArray, FloatArray]:
     """A floor and a ceiling of every cell, infinite where it is no limit."""
-    low, high = np.where(beyond < 0, values, -np.inf), np.where(beyond > 0, values, np.inf)
+    low, high = np.where(censoring < 0, values, -np.inf), np.where(censoring > 0, values, np.inf)
     return low.astype(np.float64), high.astype(np.float64)
 
 
@@ -192,7 +192,7 @@ def joined(
     Returns
     -------
     LimitedSamples
-        The rows; cells at their limit are marked in ``Block.beyond``. A column without limits anywhere has the
+        The rows; cells at their limit are marked in ``Block.censoring``. A column without limits anywhere has the
         learner's floor, as in any table.
 
     Examples
@@ -204,7 +204,7 @@ def joined(
     >>> samples.feature_names, samples.limits, samples.limits_by_cell
     (('As', 'Pb', 'Zn'), CellLimits(floor=((0, 0.5),), ceiling=()), (1,))
     >>> block = next(samples.blocks())
-    >>> block.values[:, 1].tolist(), block.beyond[:, 1].tolist()
+    >>> block.values[:, 1].tolist(), block.censoring[:, 1].tolist()
     ([1.0, 3.0, 0.2, 0.7], [-1, 0, -1, 0])
     """
     tables = [collected(table) for table in tables]
@@ -245,8 +245,8 @@ def _part(table: Any, floor: Any, ceiling: Any) -> tuple[FloatArray, tuple[str, 
                 " ceiling."
             )
         refuse_times(table)
-        values, beyond, _ = _read(table, Reading(limits="cell"))
-        marks = np.zeros(values.shape, np.int8) if beyond is None else beyond
+        values, censoring, _ = _read(table, Reading(limits="cell"))
+        marks = np.zeros(values.shape, np.int8) if censoring is None else censoring
         return np.stack([values, *_limits_of(values, marks)]), names
     values = np.array(table, dtype=np.float64)
     if values.ndim != 2:

@@ -72,12 +72,12 @@ def _joined(blocks: list[Block]) -> Block:
     if len(blocks) == 1:
         return blocks[0]
     weights = [block.weights for block in blocks if block.weights is not None]
-    beyond = [block.beyond for block in blocks if block.beyond is not None]
+    censoring = [block.censoring for block in blocks if block.censoring is not None]
     return replace(
         blocks[0],
         values=np.concatenate([block.values for block in blocks]),
         weights=np.concatenate(weights) if weights else None,
-        beyond=np.concatenate(beyond) if beyond else None,
+        censoring=np.concatenate(censoring) if censoring else None,
     )
 
 

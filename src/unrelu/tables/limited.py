@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from unrelu.contracts import Block, CellLimits, FloatArray, Marks, Samples
+from unrelu.contracts import Block, CellLimits, Censoring, FloatArray, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.limits import is_by_cell, levels
 from unrelu.passes.columns import cell_floors_of_data, floors_of_data
@@ -23,7 +23,8 @@ _NONE = {"floor": -np.inf, "ceiling": np.inf}
 class LimitedSamples(RowsOf):
     """The rows of ``samples`` with a floor and a ceiling for every cell (n x d, infinite where it has none).
 
-    A cell at its limit is marked in ``Block.beyond`` and holds exactly the limit; so is a 0 beyond it, which says that
+    A cell at its limit is marked in ``Block.censoring`` and holds exactly the limit; so is a 0 beyond it, which
+    says that
     nothing was found. Any other value beyond its limit is an error. A column with one floor, or one ceiling, in all
     rows has it as a column: such limits are in ``limits``, and the other columns that have any in ``limits_by_cell``.
     """
@@ -64,14 +65,14 @@ class LimitedSamples(RowsOf):
         rows = slice(block.first_row, block.first_row + block.n_rows)
         floor, ceiling = self._floor[rows], self._ceiling[rows]
         values = without_absent(block.values, block.weights)
-        beyond = marks_at_limits(values, floor, ceiling, self.feature_names, block.first_row)
-        if beyond.any():
-            held = np.where(beyond < 0, floor, ceiling)
-            values = np.where(beyond == 0, values, held.astype(values.dtype))
-        return replace(block, values=values, beyond=beyond)
+        censoring = censoring_at_limits(values, floor, ceiling, self.feature_names, block.first_row)
+        if censoring.any():
+            held = np.where(censoring < 0, floor, ceiling)
+            values = np.where(censoring == 0, values, held.astype(values.dtype))
+        return replace(block, values=values, censoring=censoring)
 
     def _other_number(self, more: str, n_rows: int) -> Exception:
-        return InvalidParameterError(_other_shape(f"{more}{n_rows:,}", self.n_features, self._floor.shape))
+        return InvalidParameterError(_other_margin(f"{more}{n_rows:,}", self.n_features, self._floor.shape))
 
 
 def cell_limits(
@@ -115,31 +116,31 @@ def _cells(what: str, given: Any, shape: tuple[int | None, int], names: Sequence
         raise InvalidParameterError(f"{what} must hold numbers, NaN for cells without one ({error}).") from error
     if limits.shape[1] != shape[1] or shape[0] not in (None, len(limits)):
         rows = "?" if shape[0] is None else f"{shape[0]:,}"
-        raise InvalidParameterError(_other_shape(rows, shape[1], limits.shape, what))
+        raise InvalidParameterError(_other_margin(rows, shape[1], limits.shape, what))
     if (limits == -_NONE[what]).any():
         raise InvalidParameterError(f"{what} of a cell cannot be {-_NONE[what]}: give a number, or NaN for none.")
     limits[np.isnan(limits)] = _NONE[what]
     return limits
 
 
-def _other_shape(rows: str, n_features: int, given: tuple[int, ...], what: str = "floor or ceiling") -> str:
+def _other_margin(rows: str, n_features: int, given: tuple[int, ...], what: str = "floor or ceiling") -> str:
     return (
         f"{what} has shape ({given[0]:,}, {given[1]:,}), the table ({rows}, {n_features:,}): limits by cell go with the"
         " table that they were given for. Give those of this table (set_params(floor=...)), or one per column."
     )
 
 
-def marks_at_limits(
+def censoring_at_limits(
     values: NDArray[np.floating[Any]],
     floor: FloatArray,
     ceiling: FloatArray,
     names: Sequence[str] | None = None,
     first_row: int = 0,
-) -> Marks:
+) -> Censoring:
     """-1 for cells at their floor, 1 for cells at their ceiling, 0 elsewhere; values beyond are an error."""
     marks = np.zeros(values.shape, np.int8)
     for mark, limits, side, what in ((-1, floor, "below", "floor"), (1, ceiling, "above", "ceiling")):
-        x, level = -mark * values, -mark * limits  # a ceiling is a floor upside down
+        x, level = -mark * values, -mark * limits  # a ceiling is a floor negated
         at = np.isfinite(level) & (x <= seen_above(level, x))
         wrong = at & (x < least_allowed(level, x)) & ~((x == 0.0) & (level > 0.0))
         if wrong.any():

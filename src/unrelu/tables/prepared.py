@@ -1,4 +1,4 @@
-"""What was learned of a table's columns, and its rows as learners want them: limits, upside-down columns, shapes."""
+"""What was learned of a table's columns, and its rows as learners want them: limits, negated columns, margins."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from unrelu.contracts import Assumptions, Block, BoolArray, CellLimits, FloatArr
 from unrelu.errors import InvalidDataError
 from unrelu.kernels.columns import interpolate
 from unrelu.limits import lifts
+from unrelu.margins import Margin, Margins, Monotone, latent_limits, refuse_outside
 from unrelu.passes.engine import map_in_threads
 from unrelu.passes.rows import RowsOf, as_rows
 from unrelu.passes.tiles import least_allowed, reachable, screening_of, seen_above, without_absent
-from unrelu.shapes import Free, Shape, Shapes, latent_limits, refuse_outside
 from unrelu.validation import column_label
 
 _SMALLEST_LOG = 1e-290  # what a logarithm is taken of in full
 _STEEPEST_LINE = 1e300  # slope: 0 times infinity is no number
-_STEEPEST = 1e5  # log slope: whatever a shape makes of huge numbers
+_STEEPEST = 1e5  # log slope: whatever a margin makes of huge numbers
 _COLUMNS, _ROWS = 8, 2**14  # of a table that are turned at a time: a cache line of doubles, a core's cache
 _SHORT = 2**21  # cells of a table that is read once, and then stays in memory
 
@@ -32,51 +32,51 @@ class Columns:
     """What was learned of the columns of a table, in the user's units; later tables are checked against it.
 
     ``floor`` and ``ceiling`` are infinite for columns without one, and no column has both. ``tolerance`` is the noise
-    after the floor, ``stated`` are limits that cells said themselves. ``shapes`` is None where all are normal.
+    after the floor, ``stated`` are limits that cells said themselves. ``margins`` is None where all are normal.
     """
 
     floor: Annotated[FloatArray, "unbounded floats d"]
     ceiling: Annotated[FloatArray, "unbounded floats d"]
     names: Annotated[tuple[str, ...], "d"] | None = None
     tolerance: float = 0.0
-    shapes: Annotated[Shapes, "d"] | None = None
+    margins: Annotated[Margins, "d"] | None = None
     stated: CellLimits | None = None
 
     @cached_property
-    def mirrored(self) -> BoolArray:
-        """Columns with a ceiling, which are learned upside down."""
+    def negated(self) -> BoolArray:
+        """Columns with a ceiling, which are learned negated."""
         return np.asarray(self.ceiling < np.inf)
 
     @cached_property
     def sign(self) -> FloatArray:
-        return np.where(self.mirrored, -1.0, 1.0)
+        return np.where(self.negated, -1.0, 1.0)
 
     @cached_property
     def plain(self) -> Assumptions:
-        """What is assumed of rows in the user's units, columns with a ceiling upside down."""
+        """What is assumed of rows in the user's units, columns with a ceiling negated."""
         return Assumptions(
-            tuple(np.where(self.mirrored, -self.ceiling, self.floor).tolist()),
+            tuple(np.where(self.negated, -self.ceiling, self.floor).tolist()),
             floor_tolerance=self.tolerance,
-            mirrored=tuple(self.mirrored.tolist()) if self.mirrored.any() else (),
+            negated=tuple(self.negated.tolist()) if self.negated.any() else (),
         )
 
     @cached_property
     def assumptions(self) -> Assumptions:
         """The same of rows of latent values."""
-        if self.shapes is None:
+        if self.margins is None:
             return self.plain
         floor, ceiling = self.latent_limits
-        latent = tuple(np.where(self.mirrored, -ceiling, floor).tolist())
-        return replace(self.plain, floor=latent, shapes=self.shapes)
+        latent = tuple(np.where(self.negated, -ceiling, floor).tolist())
+        return replace(self.plain, floor=latent, margins=self.margins)
 
     @cached_property
     def latent_limits(self) -> tuple[FloatArray, FloatArray]:
-        return latent_limits(self.shapes or (), self.floor, self.ceiling)
+        return latent_limits(self.margins or (), self.floor, self.ceiling)
 
     def latent(self, x: NDArray[np.floating[Any]]) -> FloatArray:
         """Rows of latent values; a cell at its limit or beyond, up to rounding, holds the latent limit."""
         limits = (*self.latent_limits, seen_above(self.floor, x), -seen_above(-self.ceiling, x))
-        columns, y = list(zip(self.shapes or (), *limits, strict=True)), np.empty(x.shape)
+        columns, y = list(zip(self.margins or (), *limits, strict=True)), np.empty(x.shape)
 
         def fill(at: tuple[slice, slice]) -> None:
             some = np.array(x[at].T, dtype=np.float64, order="C")
@@ -92,48 +92,48 @@ class Columns:
     def log_slopes(self, x: NDArray[np.floating[Any]]) -> FloatArray:
         """Per row, the sum of log dy/dx over the cells between their limits."""
         total, between = np.zeros(len(x)), self._between(x)
-        for j, shape in enumerate(self.shapes or ()):
+        for j, margin in enumerate(self.margins or ()):
             at = between[:, j]
-            total[at] += finite_slopes(shape, x[at, j])
+            total[at] += finite_slopes(margin, x[at, j])
         return total
 
     def refuse_outside(self, x: NDArray[np.floating[Any]]) -> None:
         """Raise InvalidDataError for a cell that its column's shape is not defined for."""
         smallest = np.min(x, axis=0, where=self._between(x), initial=np.inf)
-        for j, shape in enumerate(self.shapes or ()):
+        for j, margin in enumerate(self.margins or ()):
             label = column_label(j, self.names)
-            if shape.kind == "log" and 0.0 < smallest[j] < _SMALLEST_LOG:
+            if margin.kind == "log" and 0.0 < smallest[j] < _SMALLEST_LOG:
                 raise InvalidDataError(
-                    f"shape='log' of {label}: a value of {smallest[j]:g} is too small. Multiply the column by a"
+                    f"margins='log' of {label}: a value of {smallest[j]:g} is too small. Multiply the column by a"
                     " constant."
                 )
             limits = (float(self.floor[j]), float(self.ceiling[j]))
-            refuse_outside(shape, limits, float(smallest[j]), label, by_parts=True)
+            refuse_outside(margin, limits, float(smallest[j]), label, by_parts=True)
 
     def _between(self, x: NDArray[np.floating[Any]]) -> BoolArray:
         return np.asarray((x > seen_above(self.floor, x)) & (x < -seen_above(-self.ceiling, x)))
 
 
-def finite_slopes(shape: Shape, x: NDArray[np.floating[Any]]) -> FloatArray:
+def finite_slopes(margin: Margin, x: NDArray[np.floating[Any]]) -> FloatArray:
     """log dy/dx of values of any size, as numbers.
 
-    >>> finite_slopes(Free(np.array([0.0, 1.0]), np.array([0.0, 1.0])), np.array([1e300]))
+    >>> finite_slopes(Monotone(np.array([0.0, 1.0]), np.array([0.0, 1.0])), np.array([1e300]))
     array([0.])
     """
     with np.errstate(over="ignore"):
-        return np.clip(shape.log_slope(x), -_STEEPEST, _STEEPEST)
+        return np.clip(margin.log_slope(x), -_STEEPEST, _STEEPEST)
 
 
-def _latent(x: FloatArray, shape: Shape, low: float, high: float, seen_above: float, seen_below: float) -> FloatArray:
+def _latent(x: FloatArray, margin: Margin, low: float, high: float, seen_above: float, seen_below: float) -> FloatArray:
     """A column's values; what is not seen between its limits holds one."""
     with np.errstate(over="ignore"):
-        if isinstance(shape, Free):  # shape.to_latent(x), bit by bit, by a kernel
+        if isinstance(margin, Monotone):  # margin.to_latent(x), bit by bit, by a kernel
             y = np.empty(len(x))
-            slopes = np.minimum(np.diff(shape.scores) / np.diff(shape.values), _STEEPEST_LINE)
-            interpolate(x, shape.values, shape.scores, slopes, y)
-            y = shape.continued(x, y)
+            slopes = np.minimum(np.diff(margin.scores) / np.diff(margin.values), _STEEPEST_LINE)
+            interpolate(x, margin.values, margin.scores, slopes, y)
+            y = margin.continued(x, y)
         else:
-            y = shape.to_latent(x)
+            y = margin.to_latent(x)
         y = np.clip(y, low, high)
     np.copyto(y, low, where=x <= seen_above)
     np.copyto(y, high, where=x >= seen_below)
@@ -143,9 +143,10 @@ def _latent(x: FloatArray, shape: Shape, low: float, high: float, seen_above: fl
 class PreparedRows(RowsOf):
     """The rows of ``samples`` as the learners want them: what is done to a block, in order, is ``_told``.
 
-    ``view``: "latent" values by the columns' shapes, or the user's own numbers: "turned", columns with a ceiling upside
+    ``view``: "latent" values by the columns' margins, or the user's own numbers: "turned", columns with a ceiling
+    upside
     down, or "upright", screened. Rows are judged by a model, unless it is learned from them (``learning``) or has been
-    (``screened``: they have been read before, and need no screening again). ``turns``: without shapes, cells change.
+    (``screened``: they have been read before, and need no screening again). ``turns``: without margins, cells change.
     """
 
     def __init__(
@@ -161,10 +162,10 @@ class PreparedRows(RowsOf):
         self._columns, self._view, self._learning, self._screened = columns, view, learning, screened
         self._judging = not (learning or screened)
         self._lifted = lifts(samples.limits, columns.floor, self.feature_names)
-        self.turns = bool(columns.mirrored.any() or self._lifted or samples.limits_by_cell)
+        self.turns = bool(columns.negated.any() or self._lifted or samples.limits_by_cell)
 
     def _told(self, block: Block) -> Block:
-        columns, mirrored = self._columns, self._columns.mirrored.any()
+        columns, negated = self._columns, self._columns.negated.any()
         if self.turns:
             block = self._upside_down(block)
         if self._view == "turned":
@@ -172,13 +173,13 @@ class PreparedRows(RowsOf):
         values = without_absent(block.values, block.weights)
         if not self._screened:
             values = self._screen(block, values)
-        x = values * columns.sign.astype(values.dtype) if mirrored else values
+        x = values * columns.sign.astype(values.dtype) if negated else values
         if self._view == "upright":
-            beyond = None if block.beyond is None else block.beyond * columns.sign.astype(np.int8)
-            return replace(block, values=x, beyond=beyond)
+            censoring = None if block.censoring is None else block.censoring * columns.sign.astype(np.int8)
+            return replace(block, values=x, censoring=censoring)
         if self._learning:
             columns.refuse_outside(x)
-        y = columns.latent(x) * columns.sign if mirrored else columns.latent(x)
+        y = columns.latent(x) * columns.sign if negated else columns.latent(x)
         return replace(block, values=reachable(y) if self._judging else y)
 
     def _upside_down(self, block: Block) -> Block:
@@ -190,18 +191,18 @@ class PreparedRows(RowsOf):
         values = block.values * self._columns.sign.astype(block.values.dtype)
         for column, (limit, floor) in self._lifted.items():
             values[values[:, column] <= limit, column] = floor
-        if block.beyond is None:
+        if block.censoring is None:
             return replace(block, values=values)
-        beyond, level = block.beyond * self._columns.sign.astype(np.int8), np.array(self._columns.plain.floor)
+        censoring, level = block.censoring * self._columns.sign.astype(np.int8), np.array(self._columns.plain.floor)
         floored = (values >= least_allowed(level, values)) | ((values == 0.0) & (level > 0.0))
-        at = floored & (beyond == 0) & (values <= seen_above(level, values)) & np.isfinite(level)
-        values, beyond = np.where(at, level.astype(values.dtype), values), np.where(at, np.int8(-1), beyond)
-        return replace(block, values=values, beyond=beyond)
+        at = floored & (censoring == 0) & (values <= seen_above(level, values)) & np.isfinite(level)
+        values, censoring = np.where(at, level.astype(values.dtype), values), np.where(at, np.int8(-1), censoring)
+        return replace(block, values=values, censoring=censoring)
 
     def _screen(self, block: Block, values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
         """Values without infinite cells and cells beyond a limit, which are refused.
 
-        Where rows are judged, those that a shape is not defined for are as far away as can be.
+        Where rows are judged, those that a margin is not defined for are as far away as can be.
         """
         plain = self._columns.plain
         screening = screening_of(replace(block, values=values), plain.lowest)
@@ -216,13 +217,13 @@ class PreparedRows(RowsOf):
             return 0.0
         how = {"learning": self._learning, "screened": self._screened}
         blocks = PreparedRows(self._samples, self._columns, "upright", **how).blocks()
-        seen = (b.values if b.beyond is None else np.where(b.beyond == 0, b.values, np.nan) for b in blocks)
+        seen = (b.values if b.censoring is None else np.where(b.censoring == 0, b.values, np.nan) for b in blocks)
         return np.concatenate([self._columns.log_slopes(values) for values in seen])
 
 
 def prepared(samples: Samples, columns: Columns, *, learning: bool = False, screened: bool = False) -> Samples:
     """The rows as learners want them: as they are where nothing is to be done."""
-    if columns.shapes is not None:
+    if columns.margins is not None:
         return PreparedRows(samples, columns, learning=learning, screened=screened)
     rows = PreparedRows(samples, columns, "turned")
     return rows if rows.turns else samples

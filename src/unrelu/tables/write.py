@@ -26,9 +26,7 @@ KINDS = (*COLUMN_KINDS, ".npy", ".npz")
 
 
 def write_table(
-    path: PathLike,
-    values: NDArray[Any] | Iterable[NDArray[Any]],
-    feature_names: Sequence[str] | None = None,
+    path: PathLike, values: NDArray[Any] | Iterable[NDArray[Any]], feature_names: Sequence[str] | None = None
 ) -> None:
     """Write rows to csv, tsv (also gzipped), parquet, feather, arrow, npy or npz, by extension.
 

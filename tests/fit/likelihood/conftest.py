@@ -12,20 +12,20 @@ class MarkedRows(Samples):
 
     n_rows = None
 
-    def __init__(self, values, beyond, size=10**9):
-        self.values, self.beyond, self.size = values, beyond, size
+    def __init__(self, values, censoring, size=10**9):
+        self.values, self.censoring, self.size = values, censoring, size
         self.n_rows, self.n_features = values.shape
 
     def blocks(self):
         for start in range(0, self.n_rows, self.size):
             rows = slice(start, start + self.size)
-            yield Block(self.values[rows], start, beyond=self.beyond[rows])
+            yield Block(self.values[rows], start, censoring=self.censoring[rows])
 
 
 @pytest.fixture(scope="session")
 def marked_evidence():
-    def evidence(values, beyond, size=10**9):
-        return Evidence(MarkedRows(values, beyond, size), LocalEngine())
+    def evidence(values, censoring, size=10**9):
+        return Evidence(MarkedRows(values, censoring, size), LocalEngine())
 
     return evidence
 
@@ -36,10 +36,10 @@ def laboratories():
 
     def drawn(model, n, seed=0):
         rng = np.random.default_rng(seed)
-        y = rng.multivariate_normal(model.bias, model.covariance, size=n)
+        y = rng.multivariate_normal(model.mean, model.covariance, size=n)
         low = np.array([-0.8, -0.2, 0.4])[rng.integers(3, size=y.shape)]
         high = np.where(np.arange(y.shape[1]) == y.shape[1] - 1, 1.0, np.inf)
-        beyond = np.where(y < low, -1, np.where(y > high, 1, 0)).astype(np.int8)
-        return np.clip(y, low, high), beyond, y
+        censoring = np.where(y < low, -1, np.where(y > high, 1, 0)).astype(np.int8)
+        return np.clip(y, low, high), censoring, y
 
     return drawn

@@ -9,8 +9,8 @@ import unrelu
 from tests.references import full_likelihood as exact
 from unrelu import RectifiedGaussianLearner
 from unrelu.errors import AssumptionWarning
-from unrelu.fit.likelihood import climbing as curvature
 from unrelu.fit.likelihood import learning as information
+from unrelu.fit.likelihood import maximizing as curvature
 
 MODEL = unrelu.RectifiedGaussian([0.2, -0.3, 0.5, 0.0], 0.5 * np.eye(4) + 0.5)
 UPPER = np.triu_indices(4, 1)
@@ -19,13 +19,13 @@ UPPER = np.triu_indices(4, 1)
 def fit(x, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", AssumptionWarning)  # of columns that are not normal
-        return RectifiedGaussianLearner("full_likelihood", shape="normal", **options).fit(x)
+        return RectifiedGaussianLearner("full_likelihood", margins="normal", **options).fit(x)
 
 
 def errors(learner):
     """Of means, scales and correlations, each as one array."""
-    upper = np.triu_indices(len(learner.bias_), 1)
-    return learner.bias_stderr_, learner.row_norms_stderr_, learner.correlation_stderr_[upper]
+    upper = np.triu_indices(len(learner.mean_), 1)
+    return learner.mean_stderr_, learner.std_stderr_, learner.correlation_stderr_[upper]
 
 
 def contaminated(n, d, seed=0):
@@ -39,9 +39,9 @@ def contaminated(n, d, seed=0):
 def test_complete_rows_have_the_textbook_errors(n_components):
     y = np.random.default_rng(0).multivariate_normal(np.zeros(4), 0.5 * np.eye(4) + 0.5, size=4000)
     learner = fit(y, floor=None, n_components=n_components)
-    scale = learner.row_norms_
-    np.testing.assert_allclose(learner.bias_stderr_, scale / np.sqrt(4000), rtol=0.1)
-    np.testing.assert_allclose(learner.row_norms_stderr_, scale / np.sqrt(8000), rtol=0.1)
+    scale = learner.std_
+    np.testing.assert_allclose(learner.mean_stderr_, scale / np.sqrt(4000), rtol=0.1)
+    np.testing.assert_allclose(learner.std_stderr_, scale / np.sqrt(8000), rtol=0.1)
     if n_components is None:
         expected = (1.0 - learner.correlation_[UPPER] ** 2) / np.sqrt(4000)
         np.testing.assert_allclose(learner.correlation_stderr_[UPPER], expected, rtol=0.1)
@@ -55,12 +55,12 @@ def test_errors_are_the_exact_sandwich(monkeypatch):
     x = contaminated(150, 2, seed=1)
     x[::7, 0] = np.nan
     learner, marks = fit(x), np.where(x == 0.0, -1, 0)
-    best, inverse = exact.maximum(x, marks, exact.parameters(learner.bias_, learner.covariance_))
+    best, inverse = exact.maximum(x, marks, exact.parameters(learner.mean_, learner.covariance_))
     trusting = np.sqrt(np.diagonal(inverse))
     wanted = np.sqrt(np.diagonal(exact.sandwich(x, marks, best, inverse)))
     r = learner.correlation_[0, 1]
     mean, scale, pair = errors(learner)
-    found = np.concatenate([mean, scale / learner.row_norms_, pair / (1.0 - r**2)])
+    found = np.concatenate([mean, scale / learner.std_, pair / (1.0 - r**2)])
     np.testing.assert_allclose(found, wanted, rtol=0.03)  # a prior of one row, and differences
     assert (wanted[2:4] > 1.3 * trusting[2:4]).all()
 
@@ -74,8 +74,8 @@ def test_heavy_tails_have_the_errors_of_a_bootstrap(n_components):
     scatter = [
         np.std(values, axis=0)
         for values in (
-            [each.bias_ for each in again],
-            [each.row_norms_ for each in again],
+            [each.mean_ for each in again],
+            [each.std_ for each in again],
             [each.correlation_[upper] for each in again],
         )
     ]
@@ -102,7 +102,7 @@ def test_other_ways_are_wide_enough(monkeypatch):
 def test_weights_count_as_effective_rows():
     x = MODEL.sample(1000, random_state=0)
     weights = np.random.default_rng(1).uniform(0.0, 2.0, 1000)
-    with_weights = RectifiedGaussianLearner("full_likelihood", shape="normal").fit(x, sample_weight=weights)
+    with_weights = RectifiedGaussianLearner("full_likelihood", margins="normal").fit(x, sample_weight=weights)
     wider = np.sqrt(1000 / with_weights.report_.effective_rows)
     for found, plain in zip(errors(with_weights), errors(fit(x)), strict=True):
         assert np.mean(found / plain) == pytest.approx(wider, rel=0.08)
@@ -112,7 +112,7 @@ def test_weights_count_as_effective_rows():
 @pytest.mark.parametrize("options", [{}, {"n_components": 1}])
 def test_errors_are_those_of_repeated_tables(options):
     found = [fit(MODEL.sample(300, random_state=seed), **options) for seed in range(200)]
-    for name, truth in (("bias", MODEL.bias), ("row_norms", np.ones(4))):
+    for name, truth in (("mean", MODEL.mean), ("std", np.ones(4))):
         z = [(getattr(each, f"{name}_") - truth) / getattr(each, f"{name}_stderr_") for each in found]
         assert 0.92 < np.sqrt(np.mean(np.square(z))) < 1.1
     z = [(each.correlation_ - 0.5)[UPPER] / each.correlation_stderr_[UPPER] for each in found]

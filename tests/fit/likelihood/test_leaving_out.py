@@ -18,22 +18,22 @@ UPPER = np.triu_indices(3, 1)
 
 
 def learner(**options):
-    return RectifiedGaussianLearner("full_likelihood", shape="normal", stderr="jackknife", **options)
+    return RectifiedGaussianLearner("full_likelihood", margins="normal", stderr="jackknife", **options)
 
 
 def numbers(fitted):
-    return np.concatenate([fitted.bias_, fitted.row_norms_, fitted.correlation_[UPPER]])
+    return np.concatenate([fitted.mean_, fitted.std_, fitted.correlation_[UPPER]])
 
 
 def errors(fitted):
-    return np.concatenate([fitted.bias_stderr_, fitted.row_norms_stderr_, fitted.correlation_stderr_[UPPER]])
+    return np.concatenate([fitted.mean_stderr_, fitted.std_stderr_, fitted.correlation_stderr_[UPPER]])
 
 
 def left_out(x, groups, weights=None, **options):
     """The jackknife as its textbook has it, each time from the start."""
 
     def fit(rows):
-        plain = RectifiedGaussianLearner("full_likelihood", shape="normal", **options)
+        plain = RectifiedGaussianLearner("full_likelihood", margins="normal", **options)
         return numbers(plain.fit(x[rows], sample_weight=None if weights is None else weights[rows]))
 
     whole, w = fit(np.ones(len(x), dtype=bool)), np.ones(len(x)) if weights is None else weights
@@ -46,7 +46,7 @@ def left_out(x, groups, weights=None, **options):
 @pytest.mark.parametrize("n_components", [None, 1])
 def test_errors_are_those_of_fits_without_the_groups(n_components):
     x = MODEL.sample(300, random_state=0)
-    x[::9, 1] += 3.0  # what no normal law has
+    x[::9, 1] += 3.0  # what no normal distribution has
     groups = np.minimum(np.arange(300) // 25, 7)  # the last one is larger
     weights = np.random.default_rng(0).uniform(0.5, 2.0, 300)
     with np.testing.suppress_warnings() as noted:
@@ -59,7 +59,7 @@ def test_errors_are_those_of_fits_without_the_groups(n_components):
 
 def test_the_model_is_the_same_and_dealt_groups_do_not_depend_on_blocks():
     x = MODEL.sample(600, random_state=0)
-    plain = RectifiedGaussianLearner("full_likelihood", shape="normal").fit(x)
+    plain = RectifiedGaussianLearner("full_likelihood", margins="normal").fit(x)
     whole, parts = learner().fit(x), learner().fit(ArraySamples(x, block_rows=37))
     assert whole.report_.stderr_degrees == 19
     np.testing.assert_allclose(numbers(whole), numbers(plain), rtol=1e-6)
@@ -73,21 +73,21 @@ def test_clustered_rows_have_wider_errors():
     rng = np.random.default_rng(0)
     days = np.arange(1000) // 10  # more than 60: dealt to 20 groups
     x = np.maximum(MODEL.sample(1000, random_state=1) + 0.5 * rng.standard_normal((100, 3))[days], 0.0)
-    model = RectifiedGaussianLearner("full_likelihood", shape="normal").fit(x)
+    model = RectifiedGaussianLearner("full_likelihood", margins="normal").fit(x)
     apart, whole_days = learner().fit(x), learner().fit(x, groups=days)
     assert whole_days.report_.stderr_degrees <= 19
-    assert (whole_days.bias_stderr_ > 1.3 * model.bias_stderr_).all()
-    assert (apart.bias_stderr_ < 1.3 * model.bias_stderr_).any()
+    assert (whole_days.mean_stderr_ > 1.3 * model.mean_stderr_).all()
+    assert (apart.mean_stderr_ < 1.3 * model.mean_stderr_).any()
 
 
 def test_limits_of_cells_have_a_jackknife(laboratories):
-    values, beyond, _ = laboratories(MODEL, 300)
-    floor, ceiling = np.where(beyond == -1, values, -np.inf), np.where(beyond == 1, values, np.inf)
+    values, censoring, _ = laboratories(MODEL, 300)
+    floor, ceiling = np.where(censoring == -1, values, -np.inf), np.where(censoring == 1, values, np.inf)
     groups = np.arange(300) % 8
     fitted = learner(floor=floor, ceiling=ceiling).fit(values, groups=groups)
 
     def fit(rows):
-        plain = RectifiedGaussianLearner("full_likelihood", shape="normal", floor=floor[rows], ceiling=ceiling[rows])
+        plain = RectifiedGaussianLearner("full_likelihood", margins="normal", floor=floor[rows], ceiling=ceiling[rows])
         return numbers(plain.fit(values[rows]))
 
     moved = np.array([fit(groups != g) for g in range(8)])
@@ -95,14 +95,14 @@ def test_limits_of_cells_have_a_jackknife(laboratories):
     np.testing.assert_allclose(errors(fitted), wanted, rtol=0.05)
 
 
-def test_likelihood_and_errors_where_columns_have_shapes():
-    truth = unrelu.RectifiedGaussian([0.3, 0.0], [[1.0, 0.5], [0.5, 1.0]], 0.5, shapes=[unrelu.shapes.Log()] * 2)
+def test_likelihood_and_errors_where_columns_have_margins():
+    truth = unrelu.RectifiedGaussian([0.3, 0.0], [[1.0, 0.5], [0.5, 1.0]], 0.5, margins=[unrelu.margins.Log()] * 2)
     x = truth.sample(400, random_state=1)
-    options = {"method": "full_likelihood", "floor": 0.5, "shape": "log"}
+    options = {"method": "full_likelihood", "floor": 0.5, "margins": "log"}
     plain = RectifiedGaussianLearner(**options).fit(x)
     fitted = RectifiedGaussianLearner(**options, stderr="jackknife").fit(x, groups=np.arange(400) % 10)
     assert fitted.report_.log_likelihood == pytest.approx(plain.report_.log_likelihood, abs=1e-6)
-    np.testing.assert_allclose(fitted.bias_stderr_, plain.bias_stderr_, rtol=0.7)
+    np.testing.assert_allclose(fitted.mean_stderr_, plain.mean_stderr_, rtol=0.7)
 
 
 def test_rows_outside_a_group_are_those_the_record_left_out():
@@ -133,7 +133,7 @@ def test_methods_that_cannot_name_those_that_can():
     wanted = "use stderr='model', method='one_pass' or method='full_likelihood'"
     for method in ("robust", "robust_cells", "median"):
         with pytest.raises(InvalidParameterError, match=wanted):
-            RectifiedGaussianLearner(method, shape="normal", stderr="jackknife").fit(x)
+            RectifiedGaussianLearner(method, margins="normal", stderr="jackknife").fit(x)
     with pytest.raises(InvalidParameterError, match="use fit, or method='one_pass'"):
         learner().partial_fit(x)
 
@@ -143,7 +143,7 @@ def test_the_command_line_has_it(tmp_path):
     frame = pd.DataFrame(x, columns=["As", "Pb", "Zn"]).assign(day=np.arange(300) // 25)
     frame.to_csv(tmp_path / "rows.csv", index=False)
     table, model = str(tmp_path / "rows.csv"), str(tmp_path / "model.npz")
-    options = ["--method", "full_likelihood", "--stderr", "jackknife", "--groups", "day", "--shape", "normal"]
+    options = ["--method", "full_likelihood", "--stderr", "jackknife", "--groups", "day", "--margins", "normal"]
     told = invoke("fit", table, *options, "-o", model)
     assert told.exit_code == 0, told.output
     assert unrelu.load(tmp_path / "model.npz").feature_names == ("As", "Pb", "Zn")

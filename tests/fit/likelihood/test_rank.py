@@ -5,7 +5,7 @@ import pytest
 
 import unrelu
 from unrelu.contracts import Block
-from unrelu.fit.likelihood.climbing import Fold
+from unrelu.fit.likelihood.maximizing import Fold
 
 
 @pytest.mark.parametrize("k", [1, pytest.param(2, marks=pytest.mark.slow)])

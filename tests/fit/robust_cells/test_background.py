@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from unrelu.errors import InvalidDataError
-from unrelu.fit.robust_cells.law import Background
+from unrelu.fit.robust_cells.cell_model import Background
 
 
 @pytest.mark.parametrize("floor", [0.0, -np.inf])

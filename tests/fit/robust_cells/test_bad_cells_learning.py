@@ -35,7 +35,7 @@ def test_bad_cells_are_found_and_cost_almost_nothing(dirty):
     report = learner.report_
     assert report.share_bad == pytest.approx(bad.mean(), abs=0.003)
     np.testing.assert_allclose(report.share_bad_by_column, bad.mean(axis=0), atol=0.005)
-    rows, columns, odds = zip(*report.strangest, strict=True)
+    rows, columns, odds = zip(*report.most_outlying, strict=True)
     assert bad[rows, columns].all()
     assert list(odds) == sorted(odds)
     assert report.share_downweighted == 0.0
@@ -62,7 +62,7 @@ def test_zeros_where_the_rest_says_otherwise():
     bad = np.random.default_rng(1).random(x.shape) < 0.05
     learner = learn(np.where(bad, 0.0, x))
     assert (learner.cell_weights_ < 0.5)[bad].mean() > 0.95
-    np.testing.assert_allclose(learner.bias_, truth.bias, atol=0.1)
+    np.testing.assert_allclose(learner.mean_, truth.mean, atol=0.1)
 
 
 def test_zeros_that_stand_for_failures_in_columns_that_are_half_floored():
@@ -80,11 +80,11 @@ def test_failures_in_one_column_do_not_spoil_the_others():
     x[failed, 3] = 0.0
     learner = learn(x)
     others = np.arange(8) != 3
-    stderr = truth.row_norms / np.sqrt(len(x))
-    np.testing.assert_array_less(np.abs(learner.bias_ - clean.bias)[others], 0.5 * stderr[others])
+    stderr = truth.std / np.sqrt(len(x))
+    np.testing.assert_array_less(np.abs(learner.mean_ - clean.mean)[others], 0.5 * stderr[others])
     lost = np.mean(1.0 - learner.cell_weights_[:, 3])
     assert lost == pytest.approx(np.mean(failed), abs=0.03)
-    assert abs(learner.bias_[3] - clean.bias[3]) < 0.2 * abs(one_pass(x).bias[3] - clean.bias[3])
+    assert abs(learner.mean_[3] - clean.mean[3]) < 0.2 * abs(one_pass(x).mean[3] - clean.mean[3])
 
 
 def test_rows_of_zeros_beside_those_that_the_model_has():
@@ -95,9 +95,9 @@ def test_rows_of_zeros_beside_those_that_the_model_has():
     assert error(learner.distribution_, truth) < 1.3 * error(one_pass(x[~failed]), truth)
 
 
-@pytest.mark.parametrize(("d", "correlation", "bias"), [(3, 0.95, 0.0), (5, 0.95, 0.0), (10, 0.8, -0.5)])
-def test_rows_of_zeros_that_the_model_has_are_genuine(d, correlation, bias):
-    truth = unrelu.RectifiedGaussian(np.full(d, bias), correlation + (1.0 - correlation) * np.eye(d))
+@pytest.mark.parametrize(("d", "correlation", "mean"), [(3, 0.95, 0.0), (5, 0.95, 0.0), (10, 0.8, -0.5)])
+def test_rows_of_zeros_that_the_model_has_are_inlier(d, correlation, mean):
+    truth = unrelu.RectifiedGaussian(np.full(d, mean), correlation + (1.0 - correlation) * np.eye(d))
     x = truth.sample(3000, random_state=2)
     learner = learn(x)
     assert learner.row_weights_.min() > 0.5
@@ -118,21 +118,21 @@ def test_blocks_files_weights_missing_cells_and_floors(dirty, tmp_path):
     assert flagged[bad[:1500] & seen].mean() > 0.97
     assert not flagged[~seen].any()
     weighted = RectifiedGaussianLearner("robust_cells", floor=floor).fit(x, sample_weight=weights)
-    assert np.abs(weighted.bias_ - whole.bias_).max() < 0.1
+    assert np.abs(weighted.mean_ - whole.mean_).max() < 0.1
     whole.save(tmp_path / "learner.npz")
     np.testing.assert_array_equal(unrelu.load(tmp_path / "learner.npz").cell_weights_, whole.cell_weights_)
 
 
-def test_shapes_are_learned_from_the_genuine_cells():
+def test_margins_are_learned_from_the_inlier_cells():
     truth = unrelu.RectifiedGaussian(np.full(4, 1.0), 0.3 * (np.full((4, 4), 0.5) + 0.5 * np.eye(4)), floor=-np.inf)
-    y = np.random.default_rng(0).multivariate_normal(truth.bias, truth.covariance, 2000)
+    y = np.random.default_rng(0).multivariate_normal(truth.mean, truth.covariance, 2000)
     bad = np.random.default_rng(1).random(y.shape) < 0.03
     x = np.exp(np.where(bad, y + 4.0, y))
-    for shape in ("log", "power"):
-        learner = learn(x, shape=shape, floor=None)
+    for margin in ("log", "boxcox"):
+        learner = learn(x, margins=margin, floor=None)
         assert (learner.cell_weights_ < 0.5)[bad].mean() > 0.97
         assert (learner.cell_weights_ < 0.5)[~bad].mean() < 0.01
-    np.testing.assert_allclose(learn(x, shape="log", floor=None).bias_, truth.bias, atol=0.05)
+    np.testing.assert_allclose(learn(x, margins="log", floor=None).mean_, truth.mean, atol=0.05)
 
 
 @pytest.mark.parametrize("kind", ["exponential", "lognormal"])
@@ -141,7 +141,7 @@ def test_skewed_tables_are_doubted_rather_than_emptied(kind):
     x = np.exp(z) if kind == "lognormal" else -np.log1p(-np.clip(np.exp(-np.exp(-z)), 1e-12, 1 - 1e-12))
     with warnings.catch_warnings(record=True) as got:
         warnings.simplefilter("always")
-        learner = learn(x, shape="normal")
+        learner = learn(x, margins="normal")
     assert {"many-bad-cells", "skewed"} & set(kinds_of(got))
     assert learner.report_.share_bad < 0.25
     with warnings.catch_warnings():
@@ -157,8 +157,8 @@ def test_zeros_of_counts_are_not_taken_for_failures():
     assert (learner.cell_weights_ < 0.5).mean() < 0.05
 
 
-def tables_of_other_laws():
-    """(table, options, columns whose law is another one)"""
+def tables_of_other_distributions():
+    """(table, options, columns whose distribution is another one)"""
     z = np.random.default_rng(0).multivariate_normal(np.zeros(4), 0.6 + 0.4 * np.eye(4), 800)
     skewed = np.exp(1.2 * z)
     floor = np.quantile(skewed, 0.7, axis=0)
@@ -171,18 +171,18 @@ def tables_of_other_laws():
     mostly_floored[rows] = rng.normal(6.0, 1.0, (rows.sum(), 4))
     tails = z * np.sqrt(2.0 / rng.chisquare(2.0, (800, 1)))
     return {
-        "skewed, taken for normal": (np.maximum(skewed, floor), {"shape": "normal", "floor": floor.tolist()}),
-        "skewed, a power": (np.maximum(skewed, floor), {"shape": "power", "floor": floor.tolist()}),
-        "two groups": (groups, {"floor": None, "shape": "normal"}),
-        "two laws": (waste, {"floor": None, "shape": "normal"}),
-        "outlier rows": (mostly_floored, {"floor": 1.0, "shape": "normal"}),
-        "tails": (tails, {"floor": None, "shape": "normal"}),
+        "skewed, taken for normal": (np.maximum(skewed, floor), {"margins": "normal", "floor": floor.tolist()}),
+        "skewed, a power": (np.maximum(skewed, floor), {"margins": "boxcox", "floor": floor.tolist()}),
+        "two groups": (groups, {"floor": None, "margins": "normal"}),
+        "two distributions": (waste, {"floor": None, "margins": "normal"}),
+        "outlier rows": (mostly_floored, {"floor": 1.0, "margins": "normal"}),
+        "tails": (tails, {"floor": None, "margins": "normal"}),
     }
 
 
-@pytest.mark.parametrize("law", list(tables_of_other_laws()))
-def test_no_column_loses_more_than_a_third_of_its_cells_or_of_those_off_the_floor(law):
-    x, options = tables_of_other_laws()[law]
+@pytest.mark.parametrize("distribution", list(tables_of_other_distributions()))
+def test_no_column_loses_more_than_a_third_of_its_cells_or_of_those_off_the_floor(distribution):
+    x, options = tables_of_other_distributions()[distribution]
     with warnings.catch_warnings(record=True) as got:
         warnings.simplefilter("always")
         learner = learn(x, **options)
@@ -191,7 +191,7 @@ def test_no_column_loses_more_than_a_third_of_its_cells_or_of_those_off_the_floo
     assert (bad.mean(axis=0) <= 1 / 3).all()
     assert ((bad & off).sum(axis=0) <= off.sum(axis=0) / 3).all()
     named = " ".join(lines_of(got, "many-bad-cells"))
-    assert ("left as they are" in named) == (law not in ("skewed, a power", "tails"))
+    assert ("left as they are" in named) == (distribution not in ("skewed, a power", "tails"))
     detector = unrelu.FloorOutlierDetector("robust_cells", **options)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -213,11 +213,11 @@ def test_columns_are_left_for_what_all_rows_say_and_not_the_sample_alone(monkeyp
 
     monkeypatch.setattr(learning, "sampled_table", sample_with_fewer)
     with warns("many-bad-cells", match=r"left as they are.* In column 0\."):
-        assert not (learn(x, floor=None, shape="normal").cell_weights_[:, 0] < 0.5).any()
+        assert not (learn(x, floor=None, margins="normal").cell_weights_[:, 0] < 0.5).any()
     x[495:502, 0] -= 9.0
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = learn(x, floor=None, shape="normal").cell_weights_[:, 0] < 0.5
+        found = learn(x, floor=None, margins="normal").cell_weights_[:, 0] < 0.5
     assert found[:495].all()
     assert found[495:].mean() < 0.01
 
@@ -234,7 +234,7 @@ class TestBadInput:
         x[:, 3] = np.random.default_rng(0).normal(30.0, 4.0, 1500)  # nothing tells that all of it is wrong
         learner = learn(x)
         assert (learner.cell_weights_[7] < 0.5).sum() >= 5
-        assert learner.bias_[3] == pytest.approx(30.0, abs=1.0)
+        assert learner.mean_[3] == pytest.approx(30.0, abs=1.0)
 
     @pytest.mark.parametrize("shift", [10.0, 40.0])
     def test_more_than_a_third_of_a_column(self, dirty, shift):
@@ -242,7 +242,7 @@ class TestBadInput:
         x, far = x[:1500].copy(), np.arange(1500) % 20 < 9
         x[:, 0] = np.where(far, x[:, 0] + shift, x[:, 0])
         with warns("many-bad-cells", match=r"left as they are.* In column 0\."):
-            learner = learn(x, shape="normal")
+            learner = learn(x, margins="normal")
         found = learner.cell_weights_ < 0.5
         assert not found[:, 0].any()
         assert found[:, 1:][bad[:1500, 1:]].mean() > 0.95  # those of the others are found all the same
@@ -253,7 +253,7 @@ class TestBadInput:
         z = np.random.default_rng(0).multivariate_normal(np.zeros(4), 0.5 + 0.5 * np.eye(4), 1500)
         with warnings.catch_warnings(record=True) as got:
             warnings.simplefilter("always")
-            learn(np.exp(2.0 * z), shape="normal")
+            learn(np.exp(2.0 * z), margins="normal")
         assert "many-bad-cells" in kinds_of(got)
         with warnings.catch_warnings():
             warnings.simplefilter("error")

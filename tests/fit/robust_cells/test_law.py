@@ -1,4 +1,5 @@
-"""The law of bad cells against sums over all patterns, densities of rows, and what it must say of plain cases."""
+"""The distribution of bad cells against sums over all patterns, densities of rows, and what it must say of plain
+cases."""
 
 from dataclasses import replace
 
@@ -8,31 +9,31 @@ import pytest
 import unrelu
 from tests.references.cell_patterns import exact_bad_probabilities
 from unrelu.errors import InvalidDataError
-from unrelu.fit.robust_cells.law import CellLaw, bad_probability
+from unrelu.fit.robust_cells.cell_model import CellModel, bad_probability
 from unrelu.posterior.density import Density
 
 
 @pytest.fixture(scope="module")
 def model():
     truth = unrelu.synthetic.random_model(4, condition_number=10.0, random_state=3)
-    return unrelu.RectifiedGaussian(truth.bias + 5.0, truth.covariance)  # hardly ever floored
+    return unrelu.RectifiedGaussian(truth.mean + 5.0, truth.covariance)  # hardly ever floored
 
 
-def _densities(law, x):
-    bins, log_bin = law.background.places(x, law.floor)
-    share = law.bad_share / law.bad_by_column[law.background.columns]
+def _densities(distribution, x):
+    bins, log_bin = distribution.background.places(x, distribution.floor)
+    share = distribution.bad_share / distribution.bad_by_column[distribution.background.columns]
     return share[bins] * np.exp(log_bin)
 
 
 def test_probabilities_are_those_of_all_patterns(model):
     """A cell is judged by the likeliest pattern of the others and its rivals: near the sum over all patterns."""
-    law = replace(CellLaw.of_model(model), bad_share=5.0 * CellLaw.of_model(model).bad_share)
+    distribution = replace(CellModel.of_model(model), bad_share=5.0 * CellModel.of_model(model).bad_share)
     x = model.sample(60, random_state=1)
     rng = np.random.default_rng(2)
     bad = rng.random(x.shape) < 0.15
-    x = np.where(bad, x + rng.choice([-5.0, 3.5, 6.0], x.shape) * model.row_norms, x)
-    densities, told, log_rows = _densities(law, x), law.judge(x).cells, law.look(x).log_row
-    given = (model.bias, model.covariance, law.bad_by_column)
+    x = np.where(bad, x + rng.choice([-5.0, 3.5, 6.0], x.shape) * model.std, x)
+    densities, told, log_rows = _densities(distribution, x), distribution.judge(x).cells, distribution.look(x).log_row
+    given = (model.mean, model.covariance, distribution.bad_by_column)
     found = [exact_bad_probabilities(row, *given, density) for row, density in zip(x, densities, strict=True)]
     exact, totals = np.array([bad for bad, _ in found]), np.array([total for _, total in found])
     off = np.abs(1.0 - told - exact)
@@ -46,11 +47,11 @@ def test_probabilities_are_those_of_all_patterns(model):
 
 @pytest.mark.parametrize("d", [3, 8])
 def test_rows_without_bad_cells_have_the_density_of_the_model(d):
-    model = unrelu.synthetic.random_model(d, condition_number=10.0, bias="signed", random_state=d)
+    model = unrelu.synthetic.random_model(d, condition_number=10.0, mean="signed", random_state=d)
     x = model.sample(300, random_state=1)
     x[::7, 1] = np.nan
-    law = CellLaw.of_model(model)
-    never = replace(law, bad_share=1e-14 * law.bad_share)
+    distribution = CellModel.of_model(model)
+    never = replace(distribution, bad_share=1e-14 * distribution.bad_share)
     # Both replace truncated normals by normals, in different ways; converged, both by expectation propagation, but for
     # what the density corrects.
     off = np.abs(never.look(x).log_row - Density.of(model).log_density(x, converged=False))
@@ -64,8 +65,8 @@ def test_rows_without_bad_cells_have_the_density_of_the_model(d):
 def test_a_floored_cell_can_be_bad():
     r = np.full((4, 4), 0.9) + 0.1 * np.eye(4)
     model = unrelu.RectifiedGaussian(np.full(4, 2.0), r)
-    law = CellLaw.of_model(model)
-    cells = law.judge(np.array([[0.0, 4.0, 4.0, 4.0], [0.0, 0.0, 0.1, 0.0]])).cells
+    distribution = CellModel.of_model(model)
+    cells = distribution.judge(np.array([[0.0, 4.0, 4.0, 4.0], [0.0, 0.0, 0.1, 0.0]])).cells
     assert cells[0, 0] < 1e-3
     assert (cells[0, 1:] > 0.9).all()
     assert (cells[1] > 0.9).all()
@@ -73,33 +74,35 @@ def test_a_floored_cell_can_be_bad():
 
 def test_of_two_cells_that_disagree_both_are_named():
     model = unrelu.RectifiedGaussian([5.0, 5.0], [[1.0, 0.99], [0.99, 1.0]])
-    law = CellLaw.of_model(model)
+    distribution = CellModel.of_model(model)
     x = np.array([[4.0, 6.0], [5.0, 5.1], [5.0, 12.0]])
-    bad = law.judge(x).cells < 0.5
+    bad = distribution.judge(x).cells < 0.5
     np.testing.assert_array_equal(bad, [[True, True], [False, False], [False, True]])
 
 
 def test_missing_cells_and_constants(model):
-    law = CellLaw.of_model(unrelu.RectifiedGaussian([1.0, 2.0], [[1.0, 0.0], [0.0, 0.0]]))
-    scores = Density(law.normal.bias, law.normal.scale, law.normal.correlation, law.floor)
-    bad = bad_probability(law, scores, np.array([[np.nan, 2.0], [1.0, 3.0], [1e30, 2.0]]))
+    distribution = CellModel.of_model(unrelu.RectifiedGaussian([1.0, 2.0], [[1.0, 0.0], [0.0, 0.0]]))
+    scores = Density(
+        distribution.normal.mean, distribution.normal.scale, distribution.normal.correlation, distribution.floor
+    )
+    bad = bad_probability(distribution, scores, np.array([[np.nan, 2.0], [1.0, 3.0], [1e30, 2.0]]))
     np.testing.assert_allclose(bad, [[np.nan, 0.0], [0.0, 1.0], [1.0, 0.0]], atol=0.02)
 
 
-def test_broken_laws_are_refused(model):
-    law = CellLaw.of_model(model)
+def test_broken_distributions_are_refused(model):
+    distribution = CellModel.of_model(model)
     with pytest.raises(InvalidDataError, match="bins"):
-        replace(law, bad_share=law.bad_share[:-1])
+        replace(distribution, bad_share=distribution.bad_share[:-1])
     with pytest.raises(InvalidDataError, match="no probabilities"):
-        replace(law, row_share=1.5)
+        replace(distribution, row_share=1.5)
 
 
-def test_columns_that_are_left_are_genuine_whatever_their_cells_and_rows_are():
+def test_columns_that_are_left_are_inlier_whatever_their_cells_and_rows_are():
     model = unrelu.RectifiedGaussian(np.ones(3), 0.8 + 0.2 * np.eye(3))
-    law = replace(CellLaw.of_model(model), row_share=0.1)
+    distribution = replace(CellModel.of_model(model), row_share=0.1)
     x = np.array([[1e6, 1.2, 0.9], [40.0, 40.0, -3.0], [np.nan, 1.0, 1.0]])
-    assert (law.judge(x).genuine[:2, 0] < 1e-3).all()
-    left = replace(law, left=(0,)).judge(x)
-    np.testing.assert_array_equal(left.genuine[:, 0], [1.0, 1.0, 0.0])  # missing cells weigh nothing
+    assert (distribution.judge(x).inlier[:2, 0] < 1e-3).all()
+    left = replace(distribution, left=(0,)).judge(x)
+    np.testing.assert_array_equal(left.inlier[:, 0], [1.0, 1.0, 0.0])  # missing cells weigh nothing
     assert (left.log_odds[:2, 0] > 0.0).all()
-    np.testing.assert_allclose(left.genuine[:, 1:], law.judge(x).genuine[:, 1:])
+    np.testing.assert_allclose(left.inlier[:, 1:], distribution.judge(x).inlier[:, 1:])

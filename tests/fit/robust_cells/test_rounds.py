@@ -7,7 +7,7 @@ import pytest
 
 import unrelu
 from unrelu.contracts import Block
-from unrelu.fit.robust_cells.law import CellLaw
+from unrelu.fit.robust_cells.cell_model import CellModel
 from unrelu.fit.robust_cells.learn import STRANGEST, judged_block
 from unrelu.passes.pair_moments import PairMomentsQuestion
 
@@ -18,7 +18,7 @@ def case():
     x = model.sample(900, random_state=1)
     x[::40, 2] += 9.0
     x[5, 1] = np.nan
-    return x, partial(judged_block, CellLaw.of_model(model), PairMomentsQuestion((0.0,) * 4, (0.0,) * 4), True)
+    return x, partial(judged_block, CellModel.of_model(model), PairMomentsQuestion((0.0,) * 4, (0.0,) * 4), True)
 
 
 def test_parts_merge_to_the_whole(case):
@@ -28,17 +28,17 @@ def test_parts_merge_to_the_whole(case):
     joined = reduce(lambda one, other: one.merge(other), parts)
     for mine, others in zip(whole.tables, joined.tables, strict=True):
         np.testing.assert_array_equal(mine, others)
-    assert whole.strangest == joined.strangest
+    assert whole.most_outlying == joined.most_outlying
     np.testing.assert_array_equal(whole.n_bad, joined.n_bad)
     bad = whole.tables[0] < 0.5
     np.testing.assert_array_equal(whole.n_bad, [bad.sum(axis=0), (bad & (x > 0.0)).sum(axis=0)])
-    assert len(whole.strangest) == STRANGEST
+    assert len(whole.most_outlying) == STRANGEST
     one, other = whole.record._about(np.ones(4)), joined.record._about(np.ones(4))
     np.testing.assert_allclose(one.cross, other.cross, rtol=1e-12)
     assert one.n_rows == other.n_rows == 900
 
 
-def test_missing_cells_weigh_nothing_and_are_told_as_genuine(case):
+def test_missing_cells_weigh_nothing_and_are_told_as_inlier(case):
     x, question = case
     answer = question(Block(x))
     assert answer.tables[0][5, 1] == 1.0

@@ -25,7 +25,7 @@ def normal():
 def test_they_are_named(normal, kind):
     wide = np.sqrt(5.0 / np.random.default_rng(0).chisquare(5.0, (3000, 1)))
     x = normal * wide if kind == "rows" else t.ppf(norm.cdf(normal), 5.0)
-    with warns("tails-not-outliers", match="shape='free'"):
+    with warns("tails-not-outliers", match="margins='monotone'"):
         learn(x + 100.0)
 
 

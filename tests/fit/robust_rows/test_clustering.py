@@ -44,7 +44,7 @@ def trial_of(x, seed=0):
 
 def parameters(fitted, d):
     models = [fitted.model_of(part, part, (0.0,) * d, None) for part in fitted.mixture.components]
-    return np.stack([model.bias for model in models]), np.stack([model.covariance for model in models])
+    return np.stack([model.mean for model in models]), np.stack([model.covariance for model in models])
 
 
 # --- likelihood -----------------------------------------------------------------------------------
@@ -74,7 +74,7 @@ def test_gain_over_the_truth_is_that_of_maximum_likelihood(overlapping):
     x, fitted = overlapping
     assert fitted.n_parameters == 19
     found, _ = mixture_log_density(x, fitted.mixture.shares, *parameters(fitted, 3))
-    truth = np.stack([FIRST.bias, SECOND.bias]), np.stack([FIRST.covariance, SECOND.covariance])
+    truth = np.stack([FIRST.mean, SECOND.mean]), np.stack([FIRST.covariance, SECOND.covariance])
     true, _ = mixture_log_density(x, SHARES, *truth)
     assert 0.0 < np.sum(found - true) < 9.5 + 4 * 3.1
 
@@ -82,12 +82,12 @@ def test_gain_over_the_truth_is_that_of_maximum_likelihood(overlapping):
 def test_one_component_is_the_one_pass_fit():
     x = FIRST.sample(4000, random_state=3)
     fitted, learner = fit(x, 1), RectifiedGaussianLearner().fit(x)
-    (bias,), (covariance,) = parameters(fitted, 3)
+    (mean,), (covariance,) = parameters(fitted, 3)
     # The prior, worth one row of the table, and the shrinkage move an estimate by some 1/sqrt(n) standard errors.
-    assert np.all(np.abs(bias - learner.bias_) < 0.1 * learner.bias_stderr_)
-    norms = np.sqrt(np.diagonal(covariance))
-    assert np.all(np.abs(norms - learner.row_norms_) < 0.1 * learner.row_norms_stderr_)
-    gap = np.abs(covariance / np.outer(norms, norms) - learner.correlation_)[np.triu_indices(3, 1)]
+    assert np.all(np.abs(mean - learner.mean_) < 0.1 * learner.mean_stderr_)
+    stds = np.sqrt(np.diagonal(covariance))
+    assert np.all(np.abs(stds - learner.std_) < 0.1 * learner.std_stderr_)
+    gap = np.abs(covariance / np.outer(stds, stds) - learner.correlation_)[np.triu_indices(3, 1)]
     assert np.all(gap < 0.3 * learner.correlation_stderr_[np.triu_indices(3, 1)])
 
 
@@ -115,7 +115,7 @@ def test_a_table_larger_than_the_sample_settles_on_all_rows():
     """
     x, labels = draw(6000, 3)
     (one, _), (other, _) = (parameters(fit(x, seed=seed), 3) for seed in (0, 1))
-    error = np.stack([RectifiedGaussianLearner().fit(x[labels == k]).bias_stderr_ for k in (0, 1)])
+    error = np.stack([RectifiedGaussianLearner().fit(x[labels == k]).mean_stderr_ for k in (0, 1)])
     assert np.abs((one - other) / error).max() < 0.4
     assert not np.array_equal(one, other)
 
@@ -189,7 +189,7 @@ def test_a_component_of_floored_rows_is_sound():
 
 def test_copies_do_not_take_a_component_that_groups_need():
     """15 copies of one row would be worth the likelihood of a spike; the two groups are there to be found."""
-    apart = RectifiedGaussian(SECOND.bias + np.array([3.0, 0.0, 2.0]), SECOND.covariance)
+    apart = RectifiedGaussian(SECOND.mean + np.array([3.0, 0.0, 2.0]), SECOND.covariance)
     x, labels = draw(600, 8, models=(FIRST, apart))
     fitted = fit(np.vstack([x, np.tile([1.0, 1.0, 1.0], (15, 1))]))
     assert np.mean(fitted.probabilities(x).argmax(axis=1) == labels) > 0.97
@@ -251,10 +251,10 @@ def test_a_constant_column_changes_nothing_and_comes_back_as_a_constant():
     x, _ = draw(500, 11)
     with warns("constant-column", match="column 3"):
         fitted = fit(np.c_[x, np.full(500, 2.5)])
-    bias, covariance = parameters(fitted, 4)
-    np.testing.assert_array_equal(bias[:, 3], 2.5)
+    mean, covariance = parameters(fitted, 4)
+    np.testing.assert_array_equal(mean[:, 3], 2.5)
     np.testing.assert_array_equal(covariance[:, 3], 0.0)
-    np.testing.assert_allclose(bias[:, :3], parameters(fit(x), 3)[0], rtol=1e-10)
+    np.testing.assert_allclose(mean[:, :3], parameters(fit(x), 3)[0], rtol=1e-10)
     assert fitted.report.log_likelihood == pytest.approx(fit(x).report.log_likelihood)
     off = fitted.log_density(np.c_[x[:2], [2.5, 2.6]])
     assert off[1] < off[0] - 1000.0  # impossible under every component, but finite
@@ -270,11 +270,11 @@ def test_a_column_that_only_varies_outside_the_sample_is_fitted_to_all_rows():
     fitted = fit(np.c_[x, rare])
     np.testing.assert_array_equal(fitted.shared.columns, [3])
     alone = RectifiedGaussianLearner().fit(rare[:, None])
-    assert fitted.shared.bias[0] == pytest.approx(alone.bias_[0])
-    assert fitted.shared.scale[0] == pytest.approx(alone.row_norms_[0])
+    assert fitted.shared.mean[0] == pytest.approx(alone.mean_[0])
+    assert fitted.shared.scale[0] == pytest.approx(alone.std_[0])
     probe = np.array([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 2.0], [1.0, 1.0, 1.0, np.nan]])
     at_floor, above, missing = fitted.log_density(probe)
-    one_column = mixture_log_density(probe[:2, 3:], np.ones(1), alone.bias_[None], alone.covariance_[None])[0]
+    one_column = mixture_log_density(probe[:2, 3:], np.ones(1), alone.mean_[None], alone.covariance_[None])[0]
     np.testing.assert_allclose([at_floor - missing, above - missing], one_column, rtol=1e-6)
 
 

@@ -163,7 +163,7 @@ class TestNoise:
         units = np.array([1e-3, 7.0, 1e4])
         gaussian = gaussian_from(setting.question(Block(table)), setting)
         noise = NoiseComponent(-9.0, gaussian.density.log_scale, np.zeros(3))
-        scaled = replace(gaussian, bias=gaussian.bias * units, scale=gaussian.scale * units)
+        scaled = replace(gaussian, mean=gaussian.mean * units, scale=gaussian.scale * units)
         rescaled = NoiseComponent(-9.0, scaled.density.log_scale, np.zeros(3))
         before = gaussian.log_density(table) - noise.log_density(table)
         after = scaled.log_density(table * units) - rescaled.log_density(table * units)
@@ -175,10 +175,10 @@ class TestNoise:
 
 class TestGaussian:
     def test_density_is_per_unit_of_the_table(self, table, setting):
-        component = GaussianComponent(setting, MODEL.bias, MODEL.row_norms, MODEL.correlation)
+        component = GaussianComponent(setting, MODEL.mean, MODEL.std, MODEL.correlation)
         expected = [
-            reference.matched_log_density(x, MODEL.bias, MODEL.row_norms, MODEL.correlation, MODEL.floor)
-            - np.log(MODEL.row_norms[x > 0.0]).sum()
+            reference.matched_log_density(x, MODEL.mean, MODEL.std, MODEL.correlation, MODEL.floor)
+            - np.log(MODEL.std[x > 0.0]).sum()
             for x in table[:40]
         ]
         np.testing.assert_allclose(component.log_density(table[:40]), expected, atol=1e-6)  # the ridge of 1e-8
@@ -187,11 +187,11 @@ class TestGaussian:
         x = MODEL.sample(20_000, random_state=1)
         setting = setting_for(x)
         component = gaussian_from(setting.question(Block(x)), setting)
-        plain = RectifiedGaussianLearner("one_pass", shape="normal").fit(x)
-        assert (np.abs(component.bias - MODEL.bias) < 5.0 * plain.bias_stderr_).all()
-        assert (np.abs(component.scale - MODEL.row_norms) < 5.0 * plain.row_norms_stderr_).all()
+        plain = RectifiedGaussianLearner("one_pass", margins="normal").fit(x)
+        assert (np.abs(component.mean - MODEL.mean) < 5.0 * plain.mean_stderr_).all()
+        assert (np.abs(component.scale - MODEL.std) < 5.0 * plain.std_stderr_).all()
         # One row's worth of prior among n moves an estimate by about sqrt(1/n) of a standard error.
-        assert (np.abs(component.bias - plain.bias_) < 0.05 * plain.bias_stderr_).all()
+        assert (np.abs(component.mean - plain.mean_) < 0.05 * plain.mean_stderr_).all()
         # Shrinkage takes the share mean(se^2) / mean(r^2) of a correlation, so se / r of a standard error.
         off = ~np.eye(3, dtype=bool)
         error, r = plain.correlation_stderr_[off], plain.correlation_[off]
@@ -199,11 +199,11 @@ class TestGaussian:
         assert (moved < 0.05 * error + np.abs(r) * np.mean(error**2) / np.mean(r**2)).all()
 
     def test_the_models_assumptions_do_not_bind_components(self, table):
-        """Outliers need not have the genuine rows' rank or signs."""
-        assumptions = Assumptions((0.0,) * 3, nonnegative_bias=True, n_components=1)
+        """Outliers need not have the inlier rows' rank or signs."""
+        assumptions = Assumptions((0.0,) * 3, nonnegative_mean=True, n_components=1)
         setting = Setting(assumptions, setting_for(table).prior)
         component = gaussian_from(setting.question(Block(table)), setting)
-        assert component.bias[1] < -0.3
+        assert component.mean[1] < -0.3
         assert np.linalg.eigvalsh(component.correlation)[1] > 0.1
 
     @pytest.mark.filterwarnings("ignore::unrelu.errors.DataWarning")
@@ -220,13 +220,13 @@ class TestGaussian:
         assert np.isfinite(component.log_density(table)).all()
 
     def test_widened(self, setting):
-        component = GaussianComponent(setting, MODEL.bias, MODEL.row_norms, MODEL.correlation)
+        component = GaussianComponent(setting, MODEL.mean, MODEL.std, MODEL.correlation)
         wide = component.widened(3.0)
         np.testing.assert_allclose(wide.scale, 3.0 * component.scale)
         np.testing.assert_allclose(wide.density.log_scale, component.density.log_scale + np.log(3.0))
 
     def test_number_of_parameters(self, setting):
-        component = GaussianComponent(setting, MODEL.bias, MODEL.row_norms, MODEL.correlation)
+        component = GaussianComponent(setting, MODEL.mean, MODEL.std, MODEL.correlation)
         assert component.n_parameters == 3 + 6
 
 
@@ -290,7 +290,7 @@ class TestFactors:
 
     def test_learns_them(self, fits):
         _, plain, few = fits
-        np.testing.assert_array_equal(few.bias, plain.bias)
+        np.testing.assert_array_equal(few.mean, plain.mean)
         np.testing.assert_array_equal(few.scale, plain.scale)
         np.testing.assert_allclose(few.correlation, Target(few.loadings).matrix)
         misses = [np.abs(each.correlation - self.truth.correlation).max() for each in (few, plain)]
@@ -301,5 +301,5 @@ class TestFactors:
         for each in (few, few.widened(2.0)):
             dense = replace(each, loadings=None)
             np.testing.assert_allclose(each.log_density(x[:200]), dense.log_density(x[:200]), rtol=1e-9)
-            converged = (law.log_density(x[:200], converged=True) for law in (each, dense))
+            converged = (distribution.log_density(x[:200], converged=True) for distribution in (each, dense))
             np.testing.assert_allclose(*converged, atol=2e-3)  # pairs of floored cells are exact in the one

@@ -17,18 +17,11 @@ from unrelu.fit.robust_rows.growth import (
     split_column,
     with_factors,
 )
-from unrelu.fit.robust_rows.mixture import (
-    IndependentComponent,
-    Mixture,
-    NoiseComponent,
-    Setting,
-    gaussian_from,
-    settle,
-)
+from unrelu.fit.robust_rows.mixture import IndependentComponent, Mixture, NoiseComponent, Setting, gaussian_from, settle
 from unrelu.fit.robust_rows.table import prior_record
 
 D, N = 4, 2000
-GENUINE = synthetic.random_model(D, condition_number=4.0, bias="signed", random_state=3)
+INLIER = synthetic.random_model(D, condition_number=4.0, mean="signed", random_state=3)
 
 
 @pytest.fixture(autouse=True)
@@ -55,7 +48,7 @@ class Table:
 
 
 def with_outliers(kind, fraction=0.2, seed=0):
-    x = GENUINE.sample(N, random_state=seed)
+    x = INLIER.sample(N, random_state=seed)
     rng = np.random.default_rng(seed + 100)
     outlier = rng.random(N) < fraction
     count = np.count_nonzero(outlier)
@@ -86,7 +79,7 @@ def test_a_contaminated_table_gets_a_component_more(kind):
     assert grown is not None
     assert grown.bic < table.settled.bic
     assert len(grown.mixture.components) == len(table.settled.mixture.components) + 1
-    # What was added explains outliers: genuine rows stay with the main component, most others do not.
+    # What was added explains outliers: inlier rows stay with the main component, most others do not.
     share, _ = grown.mixture.posterior(x)
     main = share[:, grown.mixture.main]
     assert main[~outlier].mean() > 0.9
@@ -116,15 +109,15 @@ def test_groups_that_are_tried():
     assert len(tried) == 4
     np.testing.assert_allclose(tried[1].scale, 3.0 * main.scale)
     np.testing.assert_array_equal(tried[2].correlation, np.eye(D))
-    np.testing.assert_array_equal(tried[2].bias, main.bias)
+    np.testing.assert_array_equal(tried[2].mean, main.mean)
 
 
 def test_the_unexplained_lie_below_rows_of_the_models_floor_not_the_censoring():
-    x = GENUINE.sample(N, random_state=0)
+    x = INLIER.sample(N, random_state=0)
     assumptions = Assumptions((0.0,) * D, floor_tolerance=0.2)
     setting = Setting(assumptions, prior_record(x, assumptions, np.random.default_rng(0)))
     one = gaussian_from(setting.question(Block(x)), setting)
-    scores = one.density.score(GENUINE.sample(20_000, random_state=1), converged=False)
+    scores = one.density.score(INLIER.sample(20_000, random_state=1), converged=False)
     expected = 2.0 * np.quantile(scores, 0.01) - np.median(scores)
     found = noise_below(one, np.random.default_rng(2).standard_normal((20_000, D))).level
     assert found == pytest.approx(expected, abs=0.5)
@@ -162,7 +155,7 @@ class TestFactorsOfAWideTable:
         loadings = np.linspace(0.4, 0.9, self.D)[:, None]
         return loadings @ loadings.T + np.diag(1.0 - loadings[:, 0] ** 2)
 
-    def test_as_many_as_the_genuine_rows_have(self, monkeypatch):
+    def test_as_many_as_the_inlier_rows_have(self, monkeypatch):
         _, setting = self.asked(self.factors(), monkeypatch, 10)
         assert setting.factors == 1
 
@@ -181,19 +174,19 @@ class TestSplitColumn:
     @pytest.mark.parametrize("column", range(D))
     @pytest.mark.parametrize("fraction", [0.1, 0.3, 0.45])
     def test_finds_the_planted_rows(self, column, fraction):
-        x = GENUINE.sample(N, random_state=1)
+        x = INLIER.sample(N, random_state=1)
         planted = np.random.default_rng(2).random(N) < fraction
         x[planted, column] += 8.0  # eight standard deviations or more: the sides do not overlap
         np.testing.assert_array_equal(split_column(x, np.zeros(D)), planted)
 
     def test_the_rarer_side_even_where_it_is_the_lower_one(self):
-        x = RectifiedGaussian(GENUINE.bias + 20.0, GENUINE.covariance).sample(N, random_state=1)
+        x = RectifiedGaussian(INLIER.mean + 20.0, INLIER.covariance).sample(N, random_state=1)
         planted = np.arange(N) < 300
         x[planted, 1] = 5.0 + np.random.default_rng(0).random(300)
         np.testing.assert_array_equal(split_column(x, np.zeros(D)), planted)
 
     def test_one_far_row_does_not_hide_a_group(self):
-        x = GENUINE.sample(N, random_state=1)
+        x = INLIER.sample(N, random_state=1)
         planted = np.random.default_rng(2).random(N) < 0.2
         x[planted, 3] += 8.0
         x[0, 0] = 1e9
@@ -202,7 +195,7 @@ class TestSplitColumn:
         np.testing.assert_array_equal(split_column(x, np.zeros(D)), planted)
 
     def test_missing_cells(self):
-        x = GENUINE.sample(N, random_state=1)
+        x = INLIER.sample(N, random_state=1)
         planted = np.random.default_rng(2).random(N) < 0.3
         x[planted, 0] += 8.0
         holes = np.random.default_rng(3).random(x.shape) < 0.1
@@ -212,7 +205,7 @@ class TestSplitColumn:
         np.testing.assert_array_equal(found[seen], planted[seen])
 
     def test_constant_columns_do_not_count(self):
-        x = GENUINE.sample(N, random_state=1)
+        x = INLIER.sample(N, random_state=1)
         planted = np.random.default_rng(2).random(N) < 0.3
         x[planted, 0] += 8.0
         x[:, 1] = 3.0

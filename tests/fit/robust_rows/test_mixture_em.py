@@ -28,7 +28,7 @@ from unrelu.passes.engine import LocalEngine
 from unrelu.passes.tiles import SubsampleQuestion
 from unrelu.tables import ArraySamples
 
-GENUINE = RectifiedGaussian([0.3, -0.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.5, -0.3], [0.2, -0.3, 0.8]])
+INLIER = RectifiedGaussian([0.3, -0.5, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.5, -0.3], [0.2, -0.3, 0.8]])
 OUTLIERS = RectifiedGaussian([2.0, 2.0, 2.0], np.eye(3))
 N, SHARE = 3000, 0.3
 
@@ -37,7 +37,7 @@ N, SHARE = 3000, 0.3
 def table():
     """Overlapping outliers: rows 0 to 899, then genuine ones."""
     n_outliers = round(SHARE * N)
-    return np.vstack([OUTLIERS.sample(n_outliers, random_state=0), GENUINE.sample(N - n_outliers, random_state=1)])
+    return np.vstack([OUTLIERS.sample(n_outliers, random_state=0), INLIER.sample(N - n_outliers, random_state=1)])
 
 
 @pytest.fixture(scope="module")
@@ -202,15 +202,15 @@ class TestEM:
     def test_finds_the_two_groups(self, table, mixture):
         settled = settle(evidence(table), mixture, 300)
         found = settled.mixture
-        genuine = found.main_component
+        inlier = found.main_component
         # Overlap makes shares and means less sure than counting would: by three at most, so fifteen for five sigma.
         allowed = 15.0 * np.sqrt(SHARE * (1.0 - SHARE) / N)
         assert found.shares[found.main] == pytest.approx(1.0 - SHARE, abs=allowed)
-        assert (np.abs(genuine.bias - GENUINE.bias) < 15.0 * GENUINE.row_norms / np.sqrt((1.0 - SHARE) * N)).all()
+        assert (np.abs(inlier.mean - INLIER.mean) < 15.0 * INLIER.std / np.sqrt((1.0 - SHARE) * N)).all()
         # Rows are told apart as well as the true parameters can.
         parts = [
-            replace(genuine, bias=model.bias, scale=model.row_norms, correlation=model.correlation)
-            for model in (GENUINE, OUTLIERS)
+            replace(inlier, mean=model.mean, scale=model.std, correlation=model.correlation)
+            for model in (INLIER, OUTLIERS)
         ]
         truth, _ = Mixture(tuple(parts), np.array([1.0 - SHARE, SHARE])).posterior(table)
         share, _ = found.posterior(table)
@@ -223,7 +223,7 @@ class TestEM:
         counts as settled is allowed."""
         rows = [
             OUTLIERS.sample(n_outliers, random_state=2 * seed),
-            GENUINE.sample(N - n_outliers, random_state=2 * seed + 1),
+            INLIER.sample(N - n_outliers, random_state=2 * seed + 1),
         ]
         x = np.vstack(rows)
         assumptions = Assumptions((0.0,) * 3)
@@ -273,7 +273,7 @@ class TestEM:
         whole = settle(evidence(table), mixture, 6)
         parts = settle(Evidence(ArraySamples(table, block_rows=700), LocalEngine()), mixture, 6)
         np.testing.assert_allclose(parts.mixture.shares, whole.mixture.shares, rtol=1e-8)
-        np.testing.assert_allclose(parts.mixture.main_component.bias, whole.mixture.main_component.bias, atol=1e-8)
+        np.testing.assert_allclose(parts.mixture.main_component.mean, whole.mixture.main_component.mean, atol=1e-8)
 
 
 class TestAllRows:
@@ -309,7 +309,7 @@ class TestAllRows:
 
 
 class TestParts:
-    def test_groups_are_told_from_the_genuine_rows_down(self, of_all_kinds):
+    def test_groups_are_told_from_the_inlier_rows_down(self, of_all_kinds):
         shy = Mixture(of_all_kinds.components, np.array([0.1, 0.2, 0.5, 0.2]))
         kinds = ["gaussian", "independent", "repeated row", "unexplained"]
         assert [group.kind for group in shy.groups] == kinds

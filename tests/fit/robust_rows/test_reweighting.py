@@ -27,7 +27,7 @@ def evidence(x, weights=None, block_rows=None):
 
 
 def scores_of(model):
-    return Density(model.bias, model.row_norms, model.correlation, model.floor)
+    return Density(model.mean, model.std, model.correlation, model.floor)
 
 
 def refit(rows, mixture, x):
@@ -42,7 +42,7 @@ def one_component(x):
 
 class TestExcessCut:
     def clean(self, seed, n, simulated=20_000):
-        """Scores and a tail of the same law, that of three seen columns."""
+        """Scores and a tail of the same distribution, that of three seen columns."""
         rng = np.random.default_rng(seed)
         return -rng.gamma(1.5, size=n), ScoreTail.of(-rng.gamma(1.5, size=simulated))
 
@@ -74,14 +74,14 @@ class TestExcessCut:
         assert np.mean(scores <= cut) < 0.05
 
     def test_a_moderate_excess(self):
-        """Rows a little too strange each, but too many: 150 where 30 are expected."""
+        """Rows a little too outlying each, but too many: 150 where 30 are expected."""
         scores, tail = self.clean(2, 3000)
         rng = np.random.default_rng(0)
         strange = tail.quantile(0.01) - rng.exponential(1.0, 120)
         cut = excess_cut(np.r_[scores, strange], np.ones(3120), tail)
         assert np.mean(strange <= cut) > 0.9
 
-    def test_rows_that_are_not_genuine_anyway_are_no_excess(self):
+    def test_rows_that_are_not_inlier_anyway_are_no_excess(self):
         scores, tail = self.clean(3, 3000)
         low = np.full(300, tail.quantile(1e-9))
         weights = np.r_[np.ones(3000), np.full(300, 1e-6)]
@@ -116,13 +116,13 @@ class TestCompleted:
         both = completed(data, ASK(Block(MODEL.sample(50_000, random_state=1))), 300.0)
         before, after = (learn_record(record, ASSUMPTIONS) for record in (data, both))
         # The estimates move a little with the new rows, and their errors with them: by about 1/sqrt(3000).
-        np.testing.assert_allclose(after.rows.bias_stderr, before.rows.bias_stderr, rtol=0.03)
-        np.testing.assert_allclose(after.rows.scale_stderr, before.rows.scale_stderr, rtol=0.03)
+        np.testing.assert_allclose(after.rows.mean_stderr, before.rows.mean_stderr, rtol=0.03)
+        np.testing.assert_allclose(after.rows.std_stderr, before.rows.std_stderr, rtol=0.03)
 
 
 def shifts_by_a_cut(missing, repeats=24):
-    """repeats x 2 x 6: biases and norms, in standard errors from the untrimmed fit, after trimming by a cut that 3 %
-    of the model's rows fall below, and after completing the record."""
+    """repeats x 2 x 6: means and standard deviations, in standard errors from the untrimmed fit, after trimming by
+    a cut that 3 % of the model's rows fall below, and after completing the record."""
     scores = scores_of(MODEL)
     cut = ScoreTail.of(scores.score(MODEL.sample(100_000, random_state=99))).quantile(0.03)
     shifts = []
@@ -130,16 +130,16 @@ def shifts_by_a_cut(missing, repeats=24):
         x = MODEL.sample(4000, random_state=seed)
         x[np.random.default_rng(seed).random(x.shape) < missing] = np.nan
         setting = Setting(ASSUMPTIONS, None)
-        truth = GaussianComponent(setting, MODEL.bias, MODEL.row_norms, MODEL.correlation)
+        truth = GaussianComponent(setting, MODEL.mean, MODEL.std, MODEL.correlation)
         fit = refit(evidence(x), Mixture((truth,), np.ones(1)), x)
         whole = RectifiedGaussianLearner().fit(x)
         data = fit.evidence.collect(partial(reweighted_moments, ASK, (scores.score(x) > cut).astype(float)))
         normals = np.random.default_rng(1000 + seed).standard_normal((20_000, 3))
         record, _ = fit.complete(data, normals, cut)
         for stages in (learn_record(data, ASSUMPTIONS), learn_record(record, ASSUMPTIONS)):
-            bias = (stages.rows.bias - whole.bias_) / whole.bias_stderr_
-            norm = (stages.rows.scale - whole.row_norms_) / whole.row_norms_stderr_
-            shifts.append(np.r_[bias, norm])
+            mean = (stages.rows.mean - whole.mean_) / whole.mean_stderr_
+            norm = (stages.rows.scale - whole.std_) / whole.std_stderr_
+            shifts.append(np.r_[mean, norm])
     return np.array(shifts).reshape(repeats, 2, 6)
 
 
@@ -150,7 +150,7 @@ def test_completing_removes_the_bias_of_trimming(missing):
     trimmed, filled = shifts.mean(axis=0)
     error = shifts.std(axis=0, ddof=1) / np.sqrt(len(shifts))
     assert (np.abs(filled) < 5.0 * error[1]).all()
-    # Norms lose their tails when trimmed: more than a standard error of 4,000 rows, and beyond doubt.
+    # Norms lose their tails when trimmed: more than a standard error of 4,000 rows, and beyond diagnostic.
     assert (trimmed[3:] < -1.0).all()
     assert (trimmed[3:] < -5.0 * error[0][3:]).all()
     assert np.abs(filled).max() < 0.2 * np.abs(trimmed).max()
@@ -169,8 +169,8 @@ class TestVerdicts:
         x = MODEL.sample(300, random_state=0)
         mixture = one_component(x)
         w = np.random.default_rng(0).gamma(2.0, size=300)
-        genuine, scores, given = partial(verdicts_of, mixture, ALL)(Block(x, 0, w)).table.T
-        np.testing.assert_allclose(genuine, 1.0)
+        inlier, scores, given = partial(verdicts_of, mixture, ALL)(Block(x, 0, w)).table.T
+        np.testing.assert_allclose(inlier, 1.0)
         np.testing.assert_allclose(scores, mixture.main_component.density.score(x), rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(given, w)
 
@@ -215,9 +215,9 @@ class TestReweight:
         assert result.weights[40:].mean() > 0.95
         stages = learn_record(result.record, ASSUMPTIONS)
         oracle = RectifiedGaussianLearner().fit(x[40:], sample_weight=None if given is None else given[40:])
-        # The cut takes a few genuine rows, which are completed: a fraction of a standard error.
-        assert (np.abs(stages.rows.bias - oracle.bias_) < 0.5 * oracle.bias_stderr_).all()
-        assert (np.abs(stages.rows.scale - oracle.row_norms_) < 0.7 * oracle.row_norms_stderr_).all()
+        # The cut takes a few inlier rows, which are completed: a fraction of a standard error.
+        assert (np.abs(stages.rows.mean - oracle.mean_) < 0.5 * oracle.mean_stderr_).all()
+        assert (np.abs(stages.rows.scale - oracle.std_) < 0.7 * oracle.std_stderr_).all()
 
     def test_blocks_do_not_matter(self):
         x = MODEL.sample(2000, random_state=0)

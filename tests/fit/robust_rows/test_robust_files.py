@@ -18,7 +18,7 @@ MODEL = RectifiedGaussian([0.5, -0.3, 1.0], [[1.0, 0.5, 0.2], [0.5, 1.5, -0.3], 
 
 @pytest.fixture(scope="module")
 def table():
-    """Groups of all kinds: genuine rows, a second Gaussian, one row repeated, scattered ones; and a constant column."""
+    """Groups of all kinds: inlier rows, a second Gaussian, one row repeated, scattered ones; and a constant column."""
     rng = np.random.default_rng(0)
     x = MODEL.sample(1600, random_state=1)
     x[rng.random(x.shape) < 0.03] = np.nan
@@ -72,7 +72,7 @@ def test_a_robust_learner_comes_back_whole(learner, fresh, tmp_path):
         learner,
         lambda one: one.row_weights_,
         lambda one: one.covariance_,
-        lambda one: one.bias_stderr_,
+        lambda one: one.mean_stderr_,
         lambda one: one.correlation_stderr_,
         lambda one: one.score_samples(fresh),
         lambda one: one.sample(5, random_state=0),
@@ -100,7 +100,7 @@ def test_a_detector_comes_back_whole(detector, fresh, tmp_path):
 
 
 def test_a_detector_made_from_a_model_comes_back_whole(fresh, tmp_path):
-    model = RectifiedGaussian(MODEL.bias, MODEL.covariance, [0.0, -1.0, 0.5], ("As", "Pb", "Cd"))
+    model = RectifiedGaussian(MODEL.mean, MODEL.covariance, [0.0, -1.0, 0.5], ("As", "Pb", "Cd"))
     given = FloorOutlierDetector.from_model(model, false_alarm_rate=0.05, floor_tolerance=0.1, random_state=4)
     path = tmp_path / "detector"
     given.save(path)
@@ -173,10 +173,10 @@ def shifted(values):
         ("detector", "scores.scores.scale", spoiled, "scale holds values that are not finite"),
         ("detector", "scores.tail.scores", spoiled, "scores holds values that are not finite"),
         ("detector", "scores.columns", shifted, "columns holds"),
-        ("detector", "scores.mixture.components.0.bias", shorter, "has shape"),
+        ("detector", "scores.mixture.components.0.mean", shorter, "has shape"),
         ("detector", "row_weights", spoiled, "row_weights holds values that are not finite"),
-        ("mixture", "fitted.mixture.components.1.bias", shorter, "has shape"),
-        ("mixture", "fitted.shared.bias", spoiled, "bias holds values that are not finite"),
+        ("mixture", "fitted.mixture.components.1.mean", shorter, "has shape"),
+        ("mixture", "fitted.shared.mean", spoiled, "mean holds values that are not finite"),
         ("mixture", "fitted.shared.columns", shifted, "columns and shared columns are not the 4 columns"),
         ("mixture", "fitted.columns", shifted, "columns"),
         ("mixture", "distributions.0.covariance", spoiled, "covariance holds values that are not finite"),

@@ -1,4 +1,4 @@
-"""The robust method as its user sees it: what the genuine rows alone would give, whatever the others are."""
+"""The robust method as its user sees it: what the inlier rows alone would give, whatever the others are."""
 
 import warnings
 
@@ -14,7 +14,7 @@ from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples, open_samples, write_table
 
 D, N = 4, 3000
-TRUTH = synthetic.random_model(D, condition_number=4.0, bias="signed", random_state=3)
+TRUTH = synthetic.random_model(D, condition_number=4.0, mean="signed", random_state=3)
 
 
 def fit(x, sample_weight=None, method="robust", **options):
@@ -26,11 +26,11 @@ def one_pass(x, sample_weight=None, **options):
 
 
 def distance(learner, other):
-    """The largest difference of a bias, norm or correlation, in the other's standard errors."""
+    """The largest difference of a mean, standard deviation or correlation, in the other's standard errors."""
     off = ~np.eye(learner.n_features_in_, dtype=bool)
     return max(
-        np.max(np.abs(learner.bias_ - other.bias_) / other.bias_stderr_),
-        np.max(np.abs(learner.row_norms_ - other.row_norms_) / other.row_norms_stderr_),
+        np.max(np.abs(learner.mean_ - other.mean_) / other.mean_stderr_),
+        np.max(np.abs(learner.std_ - other.std_) / other.std_stderr_),
         np.max(np.abs(learner.correlation_ - other.correlation_)[off] / other.correlation_stderr_[off]),
     )
 
@@ -61,7 +61,7 @@ def clean():
 
 @pytest.fixture(scope="module")
 def near():
-    """Outliers that overlap with the genuine rows, and the fit: shared, for it takes a while."""
+    """Outliers that overlap with the inlier rows, and the fit: shared, for it takes a while."""
     x, outlier = contaminated("near", 0.2)
     return x, outlier, fit(x)
 
@@ -92,21 +92,21 @@ def test_a_clean_table_gives_the_one_pass_fit(seed):
     ],
 )
 @pytest.mark.slow  # a study of errors over tables
-def test_errors_are_those_of_the_genuine_rows(kind, fraction):
+def test_errors_are_those_of_the_inlier_rows(kind, fraction):
     x, outlier = contaminated(kind, fraction)
     learner, oracle = fit(x), one_pass(x[~outlier])
     got, best = (metrics.parameter_errors(one.distribution_, TRUTH) for one in (learner, oracle))
     # An oracle that was lucky is no bound: half of the error it should have had is allowed on top.
     size = np.sqrt(np.trace(TRUTH.covariance))
-    expected_bias = np.linalg.norm(oracle.bias_stderr_) / size
-    variance_errors = 2.0 * oracle.row_norms_ * oracle.row_norms_stderr_
-    products = np.outer(oracle.row_norms_, oracle.row_norms_) * np.nan_to_num(oracle.correlation_stderr_)
+    expected_bias = np.linalg.norm(oracle.mean_stderr_) / size
+    variance_errors = 2.0 * oracle.std_ * oracle.std_stderr_
+    products = np.outer(oracle.std_, oracle.std_) * np.nan_to_num(oracle.correlation_stderr_)
     expected_weights = np.sqrt(np.sum(variance_errors**2) + np.sum(products**2)) / size**2
     assert got["bias"] < 1.5 * best["bias"] + 0.5 * expected_bias
     assert got["weights"] < 1.5 * best["weights"] + 0.5 * expected_weights
     # Without the robust method all of these spoil the fit, else there is nothing to resist; columns that may bend take
     # up some.
-    spoiled = metrics.parameter_errors(one_pass(x, shape="normal").distribution_, TRUTH)
+    spoiled = metrics.parameter_errors(one_pass(x, margins="normal").distribution_, TRUTH)
     assert spoiled["weights"] > 3.0 * got["weights"]
 
 
@@ -124,17 +124,11 @@ def test_a_single_far_row_does_no_harm(clean, value):
     x[17] = value
     learner = fit(x)
     assert learner.row_weights_[17] < 1e-6
-    # What it took from the genuine rows is the probability of some to be unexplained too: about a row's worth.
+    # What it took from the inlier rows is the probability of some to be unexplained too: about a row's worth.
     assert distance(learner, one_pass(np.delete(x, 17, axis=0))) < 0.1
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        1e4,
-        pytest.param(1e8, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize("value", [1e4, pytest.param(1e8, marks=pytest.mark.slow)])
 def test_a_far_row_does_not_hide_other_outliers(value):
     x, outlier = contaminated("one coordinate", 0.2)
     x[17], outlier[17] = value, True
@@ -175,12 +169,12 @@ def test_row_weights(near):
     weights = learner.row_weights_
     assert weights.shape == (N,)
     assert ((weights >= 0.0) & (weights <= 1.0)).all()
-    # The sum of a genuine row's latent values is N(1, 2^2) at most, that of an outlier N(8, 2^2).
+    # The sum of an inlier row's latent values is N(1, 2^2) at most, that of an outlier N(8, 2^2).
     far = outlier & (x.sum(axis=1) > 10.0)
     assert np.count_nonzero(far) > 50
     assert weights[far].max() < 0.01
     assert np.median(weights[~outlier]) > 0.999
-    # Calibrated: the weights add up to the number of genuine rows, within a few times the error of a count.
+    # Calibrated: the weights add up to the number of inlier rows, within a few times the error of a count.
     assert abs(weights.sum() - np.count_nonzero(~outlier)) < 5.0 * 3.0 * np.sqrt(N * 0.2 * 0.8)
 
 
@@ -198,11 +192,11 @@ def test_report(near):
     assert report.rounds > 0
 
 
-def test_standard_errors_are_those_of_the_genuine_rows(near):
+def test_standard_errors_are_those_of_the_inlier_rows(near):
     x, outlier, learner = near
     oracle = one_pass(x[~outlier])
-    np.testing.assert_allclose(learner.bias_stderr_, oracle.bias_stderr_, rtol=0.1)
-    np.testing.assert_allclose(learner.row_norms_stderr_, oracle.row_norms_stderr_, rtol=0.1)
+    np.testing.assert_allclose(learner.mean_stderr_, oracle.mean_stderr_, rtol=0.1)
+    np.testing.assert_allclose(learner.std_stderr_, oracle.std_stderr_, rtol=0.1)
 
 
 def test_rows_at_a_point_are_a_group_of_their_own():
@@ -259,7 +253,7 @@ def test_blocks_and_files_do_not_matter(near, tmp_path):
     write_table(tmp_path / "x.parquet", x)
     for samples in (ArraySamples(x, block_rows=311), open_samples(tmp_path / "x.parquet", block_rows=1000)):
         learned = Robust().learn(Evidence(samples, LocalEngine()), Assumptions((0.0,) * D))
-        np.testing.assert_allclose(learned.distribution.bias, learner.bias_, atol=1e-8)
+        np.testing.assert_allclose(learned.distribution.mean, learner.mean_, atol=1e-8)
         np.testing.assert_allclose(learned.distribution.covariance, learner.covariance_, atol=1e-8)
         np.testing.assert_allclose(learned.row_weights, learner.row_weights_, atol=1e-6)
 
@@ -319,22 +313,22 @@ def test_one_component_leaves_outliers_to_the_unexplained():
 
 @pytest.mark.slow  # a study: two robust fits of rank two
 def test_rank_is_honoured():
-    truth = synthetic.random_model(5, k=2, bias="signed", random_state=6)
+    truth = synthetic.random_model(5, k=2, mean="signed", random_state=6)
     x = truth.sample(N, random_state=0)
     outlier = np.arange(N) < 450
     x[outlier] = np.maximum(np.random.default_rng(0).normal(5.0, 1.0, (450, 5)), 0.0)
     learner, oracle = fit(x, n_components=2), one_pass(x[~outlier], n_components=2)
     assert np.linalg.matrix_rank(learner.covariance_, tol=1e-6) == 2
-    np.testing.assert_allclose(learner.bias_, oracle.bias_, atol=0.2 * oracle.bias_stderr_.max())
-    np.testing.assert_allclose(learner.covariance_, oracle.covariance_, atol=0.2 * oracle.row_norms_stderr_.max())
+    np.testing.assert_allclose(learner.mean_, oracle.mean_, atol=0.2 * oracle.mean_stderr_.max())
+    np.testing.assert_allclose(learner.covariance_, oracle.covariance_, atol=0.2 * oracle.std_stderr_.max())
 
 
 def test_nonnegative_biases_are_honoured():
     x, outlier = contaminated("normal", 0.2)
-    learner, oracle = fit(x, nonnegative_bias=True), one_pass(x[~outlier], nonnegative_bias=True)
-    assert (learner.bias_ >= 0.0).all()
-    assert (learner.bias_ == 0.0).any()
-    np.testing.assert_allclose(learner.bias_, oracle.bias_, atol=0.1 * oracle.bias_stderr_.max())
+    learner, oracle = fit(x, nonnegative_mean=True), one_pass(x[~outlier], nonnegative_mean=True)
+    assert (learner.mean_ >= 0.0).all()
+    assert (learner.mean_ == 0.0).any()
+    np.testing.assert_allclose(learner.mean_, oracle.mean_, atol=0.1 * oracle.mean_stderr_.max())
 
 
 def test_floors_and_tolerances():
@@ -371,9 +365,9 @@ def test_a_constant_column_is_kept_among_outliers():
     x = np.c_[x, np.full(N, 2.5)]
     with pytest.warns(UserWarning, match="Constant: column 4"):
         learner = fit(x)
-    assert (learner.bias_[4], learner.row_norms_[4]) == (2.5, 0.0)
+    assert (learner.mean_[4], learner.std_[4]) == (2.5, 0.0)
     oracle = one_pass(x[~outlier, :D])
-    np.testing.assert_allclose(learner.bias_[:D], oracle.bias_, atol=0.1 * oracle.bias_stderr_.max())
+    np.testing.assert_allclose(learner.mean_[:D], oracle.mean_, atol=0.1 * oracle.mean_stderr_.max())
 
 
 def test_a_small_table():

@@ -34,14 +34,13 @@ def told(kind, n, d, floored, seed):
     x, floor = table(kind, n, d, floored, seed)
     with warnings.catch_warnings(record=True) as got:
         warnings.simplefilter("always")
-        learner = RectifiedGaussianLearner("robust", floor=floor, shape="normal").fit(x)
+        learner = RectifiedGaussianLearner("robust", floor=floor, margins="normal").fit(x)
     return learner, lines_of(got, "tails-not-outliers")
 
 
-# Those of t5 are the harder ones to tell from a normal law's: with every kind of table.
+# Those of t5 are the harder ones to tell from a normal distribution's: with every kind of table.
 @pytest.mark.parametrize(
-    ("kind", "n", "d", "floored"),
-    [("t5", 500, 3, 0.0), ("t5", 500, 8, 0.2), ("t5", 1000, 4, 0.4), ("t3", 500, 3, 0.0)],
+    ("kind", "n", "d", "floored"), [("t5", 500, 3, 0.0), ("t5", 500, 8, 0.2), ("t5", 1000, 4, 0.4), ("t3", 500, 3, 0.0)]
 )
 def test_they_are_named(kind, n, d, floored):
     assert told(kind, n, d, floored, 1)[1]
@@ -59,18 +58,20 @@ def test_the_warning_says_how_much_is_lost_and_what_keeps_it():
     """Of t5 rows the standard deviation is sqrt(5/3): within 6 % (.04 the sample's own error, .03 the rounding)."""
     learner, (said,) = told("t5", 2000, 4, 0.0, 3)
     x, _ = table("t5", 2000, 4, 0.0, 3)
-    lost = 1.0 - np.median(learner.row_norms_) / np.sqrt(5.0 / 3.0)
+    lost = 1.0 - np.median(learner.std_) / np.sqrt(5.0 / 3.0)
     assert "method='one_pass' was tried: it takes all rows" in said
-    assert int(said.split("norms are then about ")[1].split("%")[0]) == pytest.approx(100.0 * lost, abs=6.0)
-    everything = RectifiedGaussianLearner("one_pass", floor=None, shape="normal").fit(x)
-    assert abs(np.median(everything.row_norms_) / np.sqrt(5.0 / 3.0) - 1.0) < 0.06
+    assert int(said.split("standard deviations are then about ")[1].split("%")[0]) == pytest.approx(
+        100.0 * lost, abs=6.0
+    )
+    everything = RectifiedGaussianLearner("one_pass", floor=None, margins="normal").fit(x)
+    assert abs(np.median(everything.std_) / np.sqrt(5.0 / 3.0) - 1.0) < 0.06
 
 
 def test_densities_by_widths_are_those_of_a_t_distribution():
     """Without a floor against scipy's density, from the best fit of the grid: rows that lie exactly on it."""
     r = np.array([[1.0, 0.5, 0.0], [0.5, 1.0, -0.3], [0.0, -0.3, 1.0]])
-    law = multivariate_t(np.zeros(3), r, df=5, seed=np.random.default_rng(0))
-    x = law.rvs(3000)
+    distribution = multivariate_t(np.zeros(3), r, df=5, seed=np.random.default_rng(0))
+    x = distribution.rvs(3000)
     setting = Setting(Assumptions((-np.inf,) * 3), None)
     main = GaussianComponent(setting, np.zeros(3), np.ones(3), r)
     unexplained = NoiseComponent(-20.0, np.zeros(3), setting.floor)
@@ -80,7 +81,7 @@ def test_densities_by_widths_are_those_of_a_t_distribution():
     widths = tails._widths_of_t(5.0, 1.0)
     assert widths.sum() == pytest.approx(1.0)
     at = np.stack([main.widened(float(np.exp(w))).log_density(x[:50]) for w in tails._FINE], axis=1)
-    np.testing.assert_allclose(np.log(np.exp(at) @ widths), law.logpdf(x[:50]), atol=5e-3)
+    np.testing.assert_allclose(np.log(np.exp(at) @ widths), distribution.logpdf(x[:50]), atol=5e-3)
 
 
 def test_a_row_of_another_kind_is_no_tail():
@@ -88,4 +89,4 @@ def test_a_row_of_another_kind_is_no_tail():
     x[:40] = 9.0 + np.random.default_rng(1).random((40, 3))
     with warnings.catch_warnings():
         refuse("tails-not-outliers")
-        assert (RectifiedGaussianLearner("robust", shape="normal").fit(x).row_weights_[:40] < 1e-9).all()
+        assert (RectifiedGaussianLearner("robust", margins="normal").fit(x).row_weights_[:40] < 1e-9).all()

@@ -11,7 +11,7 @@ from unrelu.fit.robust_rows.mixture import Setting
 from unrelu.fit.robust_rows.table import concentrated_starts, prior_record, standardized
 
 D, N = 4, 1500
-GENUINE = synthetic.random_model(D, condition_number=4.0, bias="signed", random_state=3)
+INLIER = synthetic.random_model(D, condition_number=4.0, mean="signed", random_state=3)
 
 
 def starts_of(x, seed=0):
@@ -22,7 +22,7 @@ def starts_of(x, seed=0):
 
 
 def contaminated(kind, fraction=0.3, seed=0):
-    x = GENUINE.sample(N, random_state=seed)
+    x = INLIER.sample(N, random_state=seed)
     rng = np.random.default_rng(seed)
     outlier = np.zeros(N, dtype=bool)
     outlier[rng.choice(N, round(fraction * N), replace=False)] = True
@@ -38,7 +38,7 @@ def contaminated(kind, fraction=0.3, seed=0):
 
 @pytest.mark.parametrize("kind", ["one coordinate", "normal", "cauchy"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
-def test_the_best_half_is_genuine(kind, seed):
+def test_the_best_half_is_inlier(kind, seed):
     x, outlier = contaminated(kind, seed=seed)
     best = starts_of(x)[0]
     assert len(best.half) == N // 2
@@ -46,7 +46,7 @@ def test_the_best_half_is_genuine(kind, seed):
     allowed = 0.02 if kind == "cauchy" else 0.002
     assert outlier[best.half].mean() <= allowed
     # The half misses the tails of the model, but its centre is the model's, not the table's.
-    near = np.abs(best.component.bias - GENUINE.bias) / GENUINE.row_norms
+    near = np.abs(best.component.mean - INLIER.mean) / INLIER.std
     assert near.max() < 0.5
 
 
@@ -97,7 +97,7 @@ def test_columns_that_are_mostly_floored():
 @pytest.mark.parametrize("n", [8, 9, 25])
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
 def test_few_rows(n):
-    assert len(starts_of(GENUINE.sample(n, random_state=1))) >= 1
+    assert len(starts_of(INLIER.sample(n, random_state=1))) >= 1
 
 
 @pytest.mark.parametrize("n", range(1, 11))
@@ -140,7 +140,7 @@ class TestStandardized:
         x = self.column(0.1)
         x[:600] = 1e6
         spread = 1.0 / np.diff(standardized(np.r_[x, 1.0, 2.0][:, None], np.zeros(1))[-2:, 0])[0]
-        # Quantiles .35 and .65 of the table are .5 and .93 of the genuine rows. The latter has a standard error of .05.
+        # Quantiles .35 and .65 of the table are .5 and .93 of the inlier rows. The latter has a standard error of .05.
         expected = (norm.ppf(0.65 / 0.7) - norm.ppf(0.35 / 0.7)) / (2.0 * norm.ppf(0.65))
         assert spread == pytest.approx(expected, abs=0.3)
 

@@ -1,4 +1,5 @@
-"""What is known of c: a normal law gives the posterior mean, a Laplace law zeros, a sign no negative entry."""
+"""What is known of c: a normal distribution gives the posterior mean, a Laplace distribution zeros, a sign no
+negative entry."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,5 @@
-"""Robust latent recovery: exact without noise, as good as an oracle with it, honest about its errors and its doubts."""
+"""Robust latent recovery: exact without noise, as good as an oracle with it, honest about its errors and its
+diagnostics."""
 
 import warnings
 
@@ -13,7 +14,7 @@ from unrelu.recovery import RobustLatent
 
 
 @pytest.fixture(autouse=True)
-def _no_doubts():
+def _no_diagnostics():
     with warnings.catch_warnings():
         refuse("ambiguous-optimum")
         yield

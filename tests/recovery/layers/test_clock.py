@@ -11,7 +11,7 @@ from unrelu.recovery.layers.facets import Clock, TimeIsUp
 
 def test_without_seconds_it_never_ends():
     heard = []
-    clock = Clock(watch=heard.append)
+    clock = Clock(progress=heard.append)
     clock(Step("Looking", 1, 2))
     assert not clock.is_up
     assert clock.run(lambda: clock(Step("Looking", 2, 2))) is None
@@ -37,7 +37,7 @@ def test_stages_share_the_time():
 
 def test_a_stage_renames_steps_and_hides_their_states():
     heard = []
-    Clock(watch=heard.append, stage="Layer 1")(Step("Looking", 1, 2, "half", object()))
+    Clock(progress=heard.append, stage="Layer 1")(Step("Looking", 1, 2, "half", object()))
     [step] = heard
     assert (step.stage, step.done, step.total, step.words, step.state) == ("Layer 1", 1, 2, "half", None)
 

@@ -14,16 +14,7 @@ from unrelu.recovery.layers.decoding import (
     pure_rows,
     rank_of,
 )
-from unrelu.recovery.layers.facets import (
-    Cloud,
-    Facet,
-    counted,
-    find_facets,
-    misfit,
-    most_likely,
-    nearest_facet,
-    pencil,
-)
+from unrelu.recovery.layers.facets import Cloud, Facet, counted, find_facets, misfit, most_likely, nearest_facet, pencil
 
 EXACT = 1e-9  # noise of clouds without any; facets are then exact to rounding, 1e-16 times a condition number below 1e6
 LIFTED = pytest.mark.parametrize("lifted", [False, True])
@@ -320,8 +311,8 @@ def test_outliers_do_not_turn_the_space(kind, centered):
     X, A, _, _ = reference.draw(rng, 10, 3, 400, noise=0.01, output_bias=centered)
     X[:60] = KINDS[kind](rng, 60)
     space = find_subspace(X, 3, centered, seeded())
-    assert not space.genuine[:60].any()
-    assert space.genuine[60:].all()
+    assert not space.inlier[:60].any()
+    assert space.inlier[60:].all()
     left = reference.unit_columns(A) - space.basis @ (space.basis.T @ reference.unit_columns(A))
     # 340 rows of noise .01 around columns with a root mean square of about 3
     assert np.linalg.norm(left, axis=0).max() < 0.01
@@ -332,7 +323,7 @@ def test_outliers_do_not_turn_the_space(kind, centered):
 def test_without_noise_the_noise_is_rounding():
     X, *_ = reference.draw(seeded(12), 10, 3, 200)
     space = find_subspace(X, 3, False, seeded())
-    assert space.genuine.all()
+    assert space.inlier.all()
     assert space.noise < 1e-8 * np.sqrt((X**2).mean())
     np.testing.assert_allclose(space.basis.T @ space.basis, np.eye(3), atol=1e-12)
 

@@ -95,8 +95,8 @@ def test_units_and_inputs_are_each_others_inverse(net):
     np.testing.assert_array_equal(np.isnan(inputs).all(axis=1), few)
     np.testing.assert_allclose(inputs[~few], net.z[~few], atol=1e-9)
     assert layer.n_inputs == 3
-    np.testing.assert_allclose(layer.law.covariance, net.A1 @ net.A1.T)
-    np.testing.assert_array_equal(layer.law.bias, net.b1)
+    np.testing.assert_allclose(layer.distribution.covariance, net.A1 @ net.A1.T)
+    np.testing.assert_array_equal(layer.distribution.mean, net.b1)
 
 
 def test_a_scaled_layer_and_a_moved_one(net):
@@ -145,7 +145,7 @@ def test_rows_that_do_not_determine_their_inputs_count():
     errors = np.sqrt((np.outer(np.diag(truth), np.diag(truth)) + truth**2) / n)
 
     def off(layer):
-        """Largest error of the law in standard errors of known inputs: of the bias and of the covariance."""
+        """Largest error of the distribution in standard errors of known inputs: of the bias and of the covariance."""
         bias = np.abs(layer.bias - net.b1) / np.sqrt(np.diag(truth) / n)
         return max(bias.max(), (np.abs(layer.weights @ layer.weights.T - truth) / errors).max())
 
@@ -264,7 +264,7 @@ def test_rows_that_tell_no_inputs_leave_the_layer_as_it_was_found(net):
 
 
 def test_a_unit_that_is_the_same_in_every_row_does_not_stop_the_draws(net):
-    """The law of the units has a variance of 0 there, by which draws were divided."""
+    """The distribution of the units has a variance of 0 there, by which draws were divided."""
     weights, bias = net.A1.copy(), net.b1.copy()
     weights[2], bias[2] = 0.0, 0.3
     hidden = np.maximum(net.z @ weights.T + bias, 0.0)

@@ -40,8 +40,10 @@ def deeper(peeled):
             outer.matrix_report, n_features=2, n_components=1, component_errors=((1, 0.5), (2, 0.25))
         ),
     )
-    law = unrelu.RectifiedGaussian([0.5], [[2.0]])
-    return Peeled((outer, inner), np.ones((len(peeled.hidden), 1)), peeled.outlier_rows, law, tuple("abcdefghijkl"))
+    distribution = unrelu.RectifiedGaussian([0.5], [[2.0]])
+    return Peeled(
+        (outer, inner), np.ones((len(peeled.hidden), 1)), peeled.outlier_rows, distribution, tuple("abcdefghijkl")
+    )
 
 
 def _same(one, two):
@@ -68,7 +70,7 @@ def test_what_is_saved_comes_back(peeled, deeper, tmp_path):
         assert isinstance(unrelu.load(tmp_path / "p.npz"), Peeled)
 
 
-def test_layers_without_a_law_come_back(peeled, tmp_path):
+def test_layers_without_a_distribution_come_back(peeled, tmp_path):
     with pytest.raises(CannotPeelError) as caught:
         unrelu.peel(peeled.output(peeled.hidden)[:, peeled.layers[0].column_identifiable], [P, P], floor=-0.5)
     caught.value.peeled.save(tmp_path / "p.npz")
@@ -144,7 +146,7 @@ def _layer(number, change):
         (_array("outlier_rows", lambda a: a[1:]), "outlier_rows does not mark 400 rows"),
         (_array("hidden", lambda a: np.ones((0, 3))), "the innermost layer has 1 units"),
         (_array("hidden_distribution.covariance", lambda a: -a), "covariance"),
-        (_array("hidden_distribution.bias", lambda a: a * np.nan), "bias"),
+        (_array("hidden_distribution.mean", lambda a: a * np.nan), "mean"),
         (_header(lambda h: h.pop("layers")), "there is no place for its array layers.0.weights"),
         (_no_layers(lambda h: h.pop("layers")), "its header lacks 'layers'"),
         (_no_layers(lambda h: h.update(layers=[], feature_names=None)), "it holds no layer"),
@@ -154,7 +156,7 @@ def _layer(number, change):
         (_layer(1, lambda f: f["matrix_report"].update(n_features=3)), "report is of another layer"),
         (_header(lambda h: h["layers"].reverse()), "a layer's report is of another layer"),
         (_reversed, "layer 2 has 12 outputs"),
-        (_header(lambda h: h.update(format_version=5)), "newer"),
+        (_header(lambda h: h.update(format_version=6)), "newer"),
         (_header(lambda h: h.update(format="unrelu.TwoLayerReLULearner")), "not an unrelu model file"),
     ],
 )

@@ -80,9 +80,9 @@ def test_weights_of_both_layers_and_inputs_are_found(network, peeled):
     assert error < 1e-6
     assert share > 0.5
     # b0 / |A0| and the angles of A0 do not depend on the gauge of z; means and covariances of z have standard errors.
-    law, true = peeled.inner.law, network.A0[behind] @ network.A0[behind].T
+    distribution, true = peeled.inner.distribution, network.A0[behind] @ network.A0[behind].T
     correlation = true / np.sqrt(np.outer(true.diagonal(), true.diagonal()))
-    np.testing.assert_allclose(law.correlation, correlation, atol=6.0 / np.sqrt(N))
+    np.testing.assert_allclose(distribution.correlation, correlation, atol=6.0 / np.sqrt(N))
 
 
 def _lengths(found, true, units):
@@ -142,12 +142,12 @@ def test_time_that_is_up_keeps_planes(network):
 
 
 def test_an_interrupt_of_the_search_behind_the_units_ends_the_whole(network):
-    def watch(step):
+    def progress(step):
         if step.total == P0:
             raise KeyboardInterrupt
 
     with warns("unfinished", match="interrupted after"):
-        unfinished = unrelu.peel(network.X, widths=[P, P0], n_inputs=Q, floor=network.floor, watch=watch)
+        unfinished = unrelu.peel(network.X, widths=[P, P0], n_inputs=Q, floor=network.floor, progress=progress)
     assert unfinished.layers[0].report.ended == "The search was interrupted"
     assert unfinished.inner is None
 
@@ -203,8 +203,8 @@ def test_a_network_behind_a_rectifier_is_found():
     """100 <- 24 <- 10 <- 6, half of the outputs off."""
     rng = np.random.default_rng(2)
     A0, b0, A1, b1, A2, b2 = (
-        rng.normal(0.0, scale, shape)
-        for scale, shape in ((1, (10, 6)), (0.5, 10), (1, (24, 10)), (0.5, 24), (1, (100, 24)), (0.5, 100))
+        rng.normal(0.0, scale, margin)
+        for scale, margin in ((1, (10, 6)), (0.5, 10), (1, (24, 10)), (0.5, 24), (1, (100, 24)), (0.5, 100))
     )
     g = np.maximum(rng.standard_normal((6000, 6)) @ A0.T + b0, 0.0)
     X = np.maximum(np.maximum(g @ A1.T + b1, 0.0) @ A2.T + b2, 0.0)

@@ -141,7 +141,7 @@ def test_a_unit_that_is_never_off_is_doubtful_and_the_others_exact(net):
     assert wrong.max() < 1e-6  # the column as well: only its bias is not told from that of the outputs
     assert order[5] == doubtful
     hidden = layer.hidden(net.T)
-    assert found.genuine.all()
+    assert found.inlier.all()
     np.testing.assert_allclose(layer.output(hidden), net.T, atol=1e-6)
 
 
@@ -170,7 +170,7 @@ def false_plane(cloud, one, two, share):
 @pytest.mark.parametrize("share", [0.3, 1.0])
 def test_planes_that_are_no_units_are_dropped(net, found, share):
     space = find_subspace(net.T, 12, True, seeded())
-    cloud, used = cloud_of(net.T, space, True, False)  # no law tells mixtures from units
+    cloud, used = cloud_of(net.T, space, True, False)  # no distribution tells mixtures from units
     layer = found.layer
     normals = layer.encoder @ space.basis
     sizes = np.linalg.norm(normals, axis=1)
@@ -201,7 +201,7 @@ class Stop:
 
 
 def test_an_interrupt_keeps_planes_as_doubtful_units(net):
-    found = decoded(net, 4, Clock(watch=Stop("Finding planes", 1, KeyboardInterrupt())))
+    found = decoded(net, 4, Clock(progress=Stop("Finding planes", 1, KeyboardInterrupt())))
     report = found.report
     assert found.report.ended == "The search was interrupted"
     assert found.inner is None
@@ -246,15 +246,15 @@ def test_units_that_other_rows_contradict_are_dropped():
 
 def test_progress_is_told(net):
     heard = []
-    decoded(net, 4, Clock(watch=heard.append))
+    decoded(net, 4, Clock(progress=heard.append))
     assert list(dict.fromkeys(step.stage for step in heard)) == ["Finding planes", "Finding units"]
     assert (heard[-1].done, heard[-1].total, heard[-1].words) == (12, 12, "12 of 12 units found")
     assert all(step.total == 12 for step in heard)
 
 
-def test_mistakes_of_a_watch_are_not_swallowed(net):
+def test_mistakes_of_a_progress_are_not_swallowed(net):
     with pytest.raises(ValueError, match="a mistake"):
-        decoded(net, 4, Clock(watch=Stop("Finding planes", 0, ValueError("a mistake"))))
+        decoded(net, 4, Clock(progress=Stop("Finding planes", 0, ValueError("a mistake"))))
 
 
 def test_a_seed_decides(net, found):

@@ -24,8 +24,8 @@ def truth(seed, n=200, d=30, k=3, bias=0.5):
             return T
 
 
-def noisy(seed, noise, **shape):
-    T = truth(seed, **shape)
+def noisy(seed, noise, **margin):
+    T = truth(seed, **margin)
     return np.maximum(T + noise * np.random.default_rng(seed + 1000).standard_normal(T.shape), 0.0)
 
 
@@ -121,7 +121,7 @@ def test_the_prior_ridge_is_n_noise_squared_over_singular_values():
 def test_the_objective_only_falls_while_the_penalty_stays():
     X = noisy(2, 0.3)
     heard = []
-    recover(X, watch=heard.append)
+    recover(X, progress=heard.append)
     seen = [(step.done, step.state.residual, step.state.factors) for step in heard if step.state is not None]
     assert [iteration for iteration, _, _ in seen] == list(range(1, len(seen) + 1))
     descent = Descent(Cells(X))

@@ -185,7 +185,7 @@ def test_whoever_watches_sees_factors_of_the_whole_table(weak):
     _, X, _ = weak
     seen = []
     unit = 1e9
-    fit = recover(X * unit, 3, watch=lambda step: seen.append(step.state.factors))
+    fit = recover(X * unit, 3, progress=lambda step: seen.append(step.state.factors))
     assert len(seen) == fit.report.iterations
     core = np.ix_(*find_core(Cells(X), 3, True)[:2])
     np.testing.assert_allclose(seen[-1].matrix()[core] / unit, fit.factors.matrix()[core] / unit, atol=1e-8)
@@ -278,14 +278,7 @@ def test_columns_of_different_scales():
     np.testing.assert_allclose(fit.factors.matrix() / scale, true.matrix(), atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("spread", "seed"),
-    [
-        (10.0, 0),
-        (10.0, 1),
-        (30.0, 1),
-    ],
-)
+@pytest.mark.parametrize(("spread", "seed"), [(10.0, 0), (10.0, 1), (30.0, 1)])
 def test_components_of_different_sizes(spread, seed):
     """The table fits exactly, with components whose sizes are as 1, 1/sqrt(spread) and 1/spread."""
     rng = np.random.default_rng(seed)
@@ -308,7 +301,7 @@ def test_duplicated_rows_have_the_same_latent_vector():
 @pytest.mark.parametrize(
     ("n", "d", "k", "lift"), [(40, 200, 3, 0.0), (60, 3, 1, 1.0), (60, 2, 1, 1.0), (5, 30, 1, 1.0), (3, 3, 1, 5.0)]
 )
-def test_odd_shapes(n, d, k, lift):
+def test_odd_margins(n, d, k, lift):
     true = truth(17, n, d, k)
     hidden = true.matrix() + lift
     fit = recover(np.maximum(hidden, 0.0), k)

@@ -51,12 +51,12 @@ def test_peeling_can_take_several_rounds():
     assert columns == {0, 1, 2, 3}
 
 
-@pytest.mark.parametrize(("rank", "shape"), [(1, (2, 6)), (2, (30, 2)), (3, (3, 30))])
-def test_too_small_a_core_is_refused(rank, shape):
+@pytest.mark.parametrize(("rank", "margins"), [(1, (2, 6)), (2, (30, 2)), (3, (3, 30))])
+def test_too_small_a_core_is_refused(rank, margins):
     with pytest.raises(
         InvalidDataError, match=f"Too few values above the floor for n_components={rank}: after leaving out"
     ):
-        find_core(Cells(np.ones(shape)), rank, True)
+        find_core(Cells(np.ones(margins)), rank, True)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ def table(n=200, d=30, k=3, lift=0.0, seed=12):
 def test_the_number_of_components_is_chosen_then_fitted():
     T, cells = table()
     heard = []
-    fit = recover_matrix(cells, seed=3, watch=heard.append)
+    fit = recover_matrix(cells, seed=3, progress=heard.append)
     assert fit.report.n_components == fit.factors.rank == 3
     assert fit.report.converged
     ok = np.ix_(fit.conditions.row_identifiable, fit.conditions.column_identifiable)
@@ -50,7 +50,7 @@ def test_reports_count_cells():
     assert (report.component_errors, report.resumed) == ((), None)
 
 
-def test_a_start_of_other_shapes_is_not_used():
+def test_a_start_of_other_margins_is_not_used():
     _, cells = table()
     first = recover_matrix(cells, 3)
     assert recover_matrix(cells, 3, start=first.factors).report.iterations == 1
@@ -60,12 +60,12 @@ def test_a_start_of_other_shapes_is_not_used():
         assert again.report == recover_matrix(fewer, 3).report
 
 
-def test_what_a_watch_raises_ends_the_work():
+def test_what_a_progress_raises_ends_the_work():
     def stop(step):
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        recover_matrix(table()[1], 3, watch=stop)
+        recover_matrix(table()[1], 3, progress=stop)
 
 
 @pytest.mark.parametrize(

@@ -52,7 +52,7 @@ def test_errors_are_those_of_cells_that_were_not_shown():
 
 def test_the_search_ends_at_an_exact_fit_and_watchers_hear_of_it():
     heard = []
-    task = Task(Cells(draw(6, 3, 0.0)), 1, watch=heard.append)
+    task = Task(Cells(draw(6, 3, 0.0)), 1, progress=heard.append)
     fit = lambda trial: fit_task(trial, CensoredALS(), "centered").factors  # noqa: E731
     _, errors, _ = choose_components(task, fit, 0)
     assert any(step.state is None and step.words.startswith("2 components, iteration") for step in heard)

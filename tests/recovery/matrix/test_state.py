@@ -279,11 +279,11 @@ def test_a_full_disk_does_not_end_the_run(tmp_path, facts, monkeypatch):
 def _stop_at(iteration):
     """A watch that ends the run after some iterations."""
 
-    def watch(step):
+    def progress(step):
         if step.stage == "Recovering" and step.done == iteration:
             raise KeyboardInterrupt
 
-    return watch
+    return progress
 
 
 @pytest.mark.parametrize("scale", [1.0, 1e-9])
@@ -295,7 +295,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, hidden, scale, n_components
     whole = unrelu.ReLUMatrixRecovery(n_components).fit(table)
     stop_at = whole.n_iter_ - 3
     with pytest.raises(KeyboardInterrupt) as stopped:
-        unrelu.ReLUMatrixRecovery(n_components).watched_by(_stop_at(stop_at)).fit(table, state=path)
+        unrelu.ReLUMatrixRecovery(n_components).with_progress(_stop_at(stop_at)).fit(table, state=path)
     state = MatrixState.load(path)
     assert stopped.value.__notes__ == [
         f"Stopped at iteration {stop_at} (relative residual {state.residual:.3g}), kept in {path}. To go on, run the"
@@ -303,7 +303,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, hidden, scale, n_components
     ]
     assert state.iterations == stop_at
     heard = []
-    going_on = unrelu.ReLUMatrixRecovery(n_components).watched_by(heard.append).fit(table, state=path)
+    going_on = unrelu.ReLUMatrixRecovery(n_components).with_progress(heard.append).fit(table, state=path)
     assert {step.stage for step in heard} == {"Recovering"}
     assert heard[0].done == stop_at + 1
     assert heard[0].state.residual <= state.residual * (1.0 + 1e-9)

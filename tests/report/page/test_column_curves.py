@@ -10,8 +10,8 @@ import pytest
 from scipy.special import ndtr
 
 import unrelu
+from unrelu.margins import Log
 from unrelu.report.page.facts import Looked, column_numbers, picture, scale_points
-from unrelu.shapes import Log
 
 MODEL = unrelu.RectifiedGaussian([0.5, -1.0], [[1.0, 0.3], [0.3, 4.0]], feature_names=["As", "Pb"])
 
@@ -27,20 +27,20 @@ def test_naive_numbers_are_the_tables_and_learned_ones_the_models():
     facts = column_numbers(MODEL, looked_at(MODEL, X), None)
     np.testing.assert_allclose(facts["naive_mean"], np.nanmean(X, axis=0))
     np.testing.assert_allclose(facts["naive_median"], np.nanmedian(X, axis=0))
-    np.testing.assert_allclose(facts["mean"], MODEL.bias)
+    np.testing.assert_allclose(facts["mean"], MODEL.mean)
     np.testing.assert_allclose(facts["share_missing"], [0.1, 0.0])
     np.testing.assert_allclose(facts["share_floored"], np.nanmean(np.where(np.isnan(X), np.nan, X == 0.0), axis=0))
-    np.testing.assert_allclose(facts["shift"], (MODEL.bias - np.nanmean(X, axis=0)) / MODEL.row_norms)
+    np.testing.assert_allclose(facts["shift"], (MODEL.mean - np.nanmean(X, axis=0)) / MODEL.std)
 
 
 def test_a_log_columns_mean_is_that_of_the_uncut_values():
-    model = unrelu.RectifiedGaussian([1.0], [[0.25]], floor=2.0, shapes=[Log()])
+    model = unrelu.RectifiedGaussian([1.0], [[0.25]], floor=2.0, margins=[Log()])
     facts = column_numbers(model, None, None)
     assert facts["mean"][0] == pytest.approx(np.exp(1.0 + 0.125), rel=1e-6)
     assert facts["median"][0] == pytest.approx(np.e)
     assert facts["std"][0] == pytest.approx(np.exp(1.125) * np.sqrt(np.expm1(0.25)), rel=1e-6)
     (fitted,) = model.column_summary()  # what a fit tells
-    assert (facts["mean"][0], facts["median"][0], fitted["law"]) == (
+    assert (facts["mean"][0], facts["median"][0], fitted["distribution"]) == (
         fitted["mean"],
         fitted["median"],
         "before the floor",
@@ -73,7 +73,7 @@ def test_constant_columns_have_no_picture_and_normal_ones_no_scale():
     flat = unrelu.RectifiedGaussian([1.0], [[0.0]])
     assert picture(flat, 0, None) is None
     assert scale_points(flat, 0) is None
-    bent = unrelu.RectifiedGaussian([0.0], [[1.0]], floor=0.1, shapes=[Log()])
+    bent = unrelu.RectifiedGaussian([0.0], [[1.0]], floor=0.1, margins=[Log()])
     assert scale_points(bent, 0)[32] == pytest.approx(1.0)
 
 

@@ -55,7 +55,7 @@ def rows():
 
 def page_of(path, X, **wanted):
     learner = unrelu.RectifiedGaussianLearner().fit(X)
-    learner.report(path, X, **{"n_simulations": 0, **wanted})
+    learner.write_html(path, X, **{"n_simulations": 0, **wanted})
     return path.read_text("utf-8")
 
 
@@ -97,7 +97,7 @@ def test_parts_that_cannot_be_told_are_left_out(rows, checked_facts, tmp_path):
     assert whole["odd"]["n_rows"] == 300
     assert whole["filling"]["columns"]
     learner = unrelu.RectifiedGaussianLearner().fit(rows)
-    learner.report(tmp_path / "model.html")
+    learner.write_html(tmp_path / "model.html")
     page = (tmp_path / "model.html").read_text("utf-8")
     alone = facts_in(page)
     assert (alone["table"], alone["check"], alone["odd"], alone["filling"]) == (None, None, None, None)
@@ -107,7 +107,7 @@ def test_parts_that_cannot_be_told_are_left_out(rows, checked_facts, tmp_path):
     assert "aive" not in "".join(Elements(page).texts)
 
 
-def test_the_strangest_row_and_cell_are_found(rows, tmp_path):
+def test_the_most_outlying_row_and_cell_are_found(rows, tmp_path):
     X = rows.copy()
     X[17, 3] += 30.0
     odd = facts_in(page_of(tmp_path / "page.html", X))["odd"]
@@ -152,15 +152,15 @@ def test_two_thousand_columns_make_a_page(tmp_path):
 
 
 def test_an_imputer_and_cell_limits_make_pages(rows, tmp_path):
-    unrelu.FloorImputer().fit(rows).report(tmp_path / "imputer.html", rows, n_simulations=19)
+    unrelu.FloorImputer().fit(rows).write_html(tmp_path / "imputer.html", rows, n_simulations=19)
     assert facts_in((tmp_path / "imputer.html").read_text("utf-8"))["check"]["fits"] is not None
-    unrelu.FloorImputer.from_model(unrelu.synthetic.random_model(7, random_state=0)).report(
+    unrelu.FloorImputer.from_model(unrelu.synthetic.random_model(7, random_state=0)).write_html(
         tmp_path / "model.html", rows, n_simulations=19
     )
     few = rows[:60, :3]
     limits = np.where(few == 0.0, 0.0, np.nan)
     learner = unrelu.RectifiedGaussianLearner("full_likelihood", floor=limits).fit(few)
-    learner.report(tmp_path / "cells.html", few, n_simulations=0)
+    learner.write_html(tmp_path / "cells.html", few, n_simulations=0)
     facts = facts_in((tmp_path / "cells.html").read_text("utf-8"))
     assert facts["odd"] is None
     assert facts["table"]["share_floored"] == pytest.approx(np.mean(few == 0.0))
@@ -171,7 +171,7 @@ def test_a_frame_whose_cells_state_limits_makes_a_page(rows, tmp_path):
     cells = [f"<{limit}" if x <= limit else f"{x}" for x, limit in zip(rows[:, 0], limits, strict=True)]
     page = page_of(tmp_path / "page.html", pd.DataFrame({"As": cells, "Pb": rows[:, 1], "Zn": rows[:, 2]}))
     left_out = facts_in(page)["left_out"]
-    assert "strange rows (unrelu score)" in left_out
+    assert "outlying rows (unrelu score)" in left_out
 
 
 def test_a_page_is_written_whole_or_not_at_all(rows, tmp_path, monkeypatch):
@@ -180,11 +180,11 @@ def test_a_page_is_written_whole_or_not_at_all(rows, tmp_path, monkeypatch):
     target.write_text("old")
     monkeypatch.setattr(making, "rendered", lambda *_: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        learner.report(target, rows, n_simulations=0)
+        learner.write_html(target, rows, n_simulations=0)
     assert target.read_text() == "old"
     monkeypatch.undo()
     with pytest.raises(OutputError, match="missing"):
-        learner.report(tmp_path / "missing" / "page.html", rows, n_simulations=0)
+        learner.write_html(tmp_path / "missing" / "page.html", rows, n_simulations=0)
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]
 
 
@@ -200,5 +200,5 @@ def test_what_is_missing_is_named(module, called, rows, tmp_path, monkeypatch):
     making._chart_script.cache_clear()
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(MissingDependencyError, match=rf'{called}: pip install "unrelu\[report\]"'):
-        learner.report(tmp_path / "page.html", rows)
+        learner.write_html(tmp_path / "page.html", rows)
     assert list(tmp_path.iterdir()) == []

@@ -32,50 +32,46 @@ from typing import Self
 import numpy as np
 from scipy.linalg import eigvalsh
 
-from unrelu.checks.findings import doubts_of
+from unrelu.checks.findings import diagnostics_of
 from unrelu.checks.misfit import look_at
 from unrelu.contracts import (
-    Assembly,
     Assumptions,
     Block,
     BoolArray,
-    Census,
+    ColumnCounts,
     Evidence,
     FloatArray,
     LearningReport,
+    NearestCovariance,
     PairCorrelations,
+    Progress,
     RowParameters,
     Shrinkage,
     Step,
-    Watch,
-    unwatched,
+    no_progress,
 )
-from unrelu.errors import (
-    InvalidDataError,
-    InvalidParameterError,
-    UnreluWarning,
-)
+from unrelu.errors import InvalidDataError, InvalidParameterError, UnreluWarning
 from unrelu.fit.columns import warn_of_constants
 from unrelu.fit.jackknife import LEAVING_OUT, Fit, check_groups, not_without, with_scatter_of
-from unrelu.fit.likelihood.climbing import (
+from unrelu.fit.likelihood.maximizing import (
     CLIMBING,
     DIFFERENCE,
     MOST_OUTER,
     ROWS_A_PARAMETER,
     Cells,
     Climbed,
-    CovarianceLaw,
+    CovarianceModel,
     Curvature,
-    FactorLaw,
+    FactorModel,
     Fold,
-    Law,
+    Model,
     Prior,
     Scores,
-    climb,
     corrected,
+    maximize,
     scores_of,
 )
-from unrelu.fit.one_pass import Learned, Names, Stages, census_of, learn_record
+from unrelu.fit.one_pass import Learned, Names, Stages, counts_of, learn_record
 from unrelu.fit.shrinkage import factor_loadings, scoring_correlation, shrunken
 from unrelu.kernels.row_block import LARGEST
 from unrelu.model import RectifiedGaussian
@@ -87,7 +83,7 @@ from unrelu.passes.pair_moments import (
     PairMoments,
     PairMomentsQuestion,
 )
-from unrelu.passes.tiles import Screening, marks_of, screening_of
+from unrelu.passes.tiles import Screening, censoring_of, screening_of
 from unrelu.validation import label_columns, warn
 
 _FEW, _MOSTLY = 5, 0.99  # values seen, and share of cells cut off, from which a column is barely determined
@@ -129,125 +125,133 @@ class LikelihoodReport(LearningReport):
 
 
 def learn_by_likelihood(
-    evidence: Evidence, assumptions: Assumptions, most_rounds: int, watch: Watch = unwatched, jackknife: bool = False
+    evidence: Evidence,
+    assumptions: Assumptions,
+    most_rounds: int,
+    progress: Progress = no_progress,
+    jackknife: bool = False,
 ) -> Learned:
     """The most likely model of the rows behind the evidence; with the errors of a jackknife over their groups."""
-    if assumptions.nonnegative_bias:
+    if assumptions.nonnegative_mean:
         raise InvalidParameterError(
-            "method='full_likelihood' finds biases of either sign: leave out nonnegative_bias, or use 'one_pass'."
+            "method='full_likelihood' finds means of either sign: leave out nonnegative_mean, or use 'one_pass'."
         )
     names = evidence.feature_names
-    tally = evidence.collect(CellTallyQuestion(assumptions.censoring, assumptions.lowest))
-    tally.screening.check(assumptions, names)
-    watch(Step(CLIMBING, words="starting"))
+    tallied = evidence.collect(CellCountsQuestion(assumptions.censored_at, assumptions.lowest))
+    tallied.screening.check(assumptions, names)
+    progress(Step(CLIMBING, words="starting"))
     # What one pass keeps of the rows, unless cells have limits of their own; the same by groups for a jackknife.
     question, groups = PairMomentsQuestion.under(assumptions), None
     if jackknife:
         groups = evidence.collect(GroupedMomentsQuestion(question))
         check_groups(groups)
-    record = None if tally.marked else evidence.collect(question) if groups is None else groups.whole
-    rows = tally.weight, tally.effective_rows
+    record = None if tallied.marked else evidence.collect(question) if groups is None else groups.whole
+    rows = tallied.weight, tallied.effective_rows
     with one_blas_thread():  # many small products; the rows are shared out among threads
         if record is None:
-            start = start_from_columns(evidence, tally, assumptions, watch)
+            start = start_from_columns(evidence, tallied, assumptions, progress)
         else:
             start = start_from_record(record, assumptions, names)
         k = assumptions.n_components
         if assumptions.auto_components:
-            k = choose_components(evidence, start, rows, watch)
-        cells, prior = start.cells, start.prior(tally.weight)
-        climbed = climb(evidence, cells, start.law(k), prior, rows, watch, most_rounds)
-        most_likely = climbed.law
+            k = choose_components(evidence, start, rows, progress)
+        cells, prior = start.cells, start.prior(tallied.weight)
+        climbed = maximize(evidence, cells, start.model(k), prior, rows, progress, most_rounds)
+        most_likely = climbed.model
         climbed, step, around = corrected(evidence, cells, climbed, prior, rows)
-        errors = standard_errors(evidence, cells, climbed.law, tally, around)
+        errors = standard_errors(evidence, cells, climbed.model, tallied, around)
         others: list[Fit] = []
-        for law in laws_without_a_group(evidence, start, most_likely, groups, assumptions, watch) if groups else ():
-            without = _stages(start, law.moved(step)[0], errors, assumptions, names)
+        for model in (
+            distributions_without_a_group(evidence, start, most_likely, groups, assumptions, progress) if groups else ()
+        ):
+            without = _stages(start, model.moved(step)[0], errors, assumptions, names)
             others.append((without.rows, without.pairs))
-    _warn(climbed, tally, names)
-    stages = _stages(start, climbed.law, errors, assumptions, names)
-    level = climbed.log_likelihood - float(tally.seen[start.cells.columns] @ np.log(start.cells.unit))
+    _warn(climbed, tallied, names)
+    stages = _stages(start, climbed.model, errors, assumptions, names)
+    level = climbed.log_likelihood - float(tallied.seen[start.cells.columns] @ np.log(start.cells.unit))
     # Whether pairs fit together is asked of those that were learned one by one.
     pairs = stages if start.one_pass is None else start.one_pass
     look = look_at(evidence, assumptions)
-    doubts = doubts_of(record, stages.rows, assumptions, pairs.pairs, pairs.assembly, look)
+    diagnostics = diagnostics_of(record, stages.rows, assumptions, pairs.pairs, pairs.nearest, look)
     report = LikelihoodReport.of(
         "full_likelihood",
-        tally.n_rows,
-        tally.effective_rows,
-        Census(tally.weight, tally.observed, tally.seen) if record is None else census_of(record),
-        stages.assembly,
+        tallied.n_rows,
+        tallied.effective_rows,
+        ColumnCounts(tallied.weight, tallied.observed, tallied.seen) if record is None else counts_of(record),
+        stages.nearest,
         rounds=climbed.rounds,
         log_likelihood=level,
-        n_parameters=climbed.law.n_free,
-        n_components=climbed.law.n_components,
+        n_parameters=climbed.model.n_free,
+        n_components=climbed.model.n_components,
         settled=climbed.converged,
-        doubts=doubts,
+        diagnostics=diagnostics,
         **assumptions.limits,
     )
-    learned = _with_inverse(stages, report, tally)
+    learned = _with_inverse(stages, report, tallied)
     return learned if groups is None else with_scatter_of(learned, groups, others)
 
 
-def _stages(start: Start, law: Law, errors: Errors, assumptions: Assumptions, names: Names) -> Stages:
+def _stages(start: Start, model: Model, errors: Errors, assumptions: Assumptions, names: Names) -> Stages:
     """The model of all columns in the units of the table; one that is constant has no spread and no errors."""
     d, at, unit = len(assumptions.floor), start.cells.columns, start.cells.unit
     square = np.ix_(at, at)
-    bias, covariance, both = start.bias.copy(), np.zeros((d, d)), np.zeros((d, 2, 2))
-    bias[at] = start.cells.origin + unit * law.mean
-    covariance[square] = law.covariance * np.outer(unit, unit)
+    mean, covariance, both = start.mean.copy(), np.zeros((d, d)), np.zeros((d, 2, 2))
+    mean[at] = start.cells.origin + unit * model.mean
+    covariance[square] = model.covariance * np.outer(unit, unit)
     both[at] = errors[0] * (unit**2)[:, None, None]
     stderr = np.full((d, d), np.nan)
     stderr[square] = errors[1]
     for j, i in start.images.items():  # y_j = start's b_j + slope (y_i - start's b_i)
         assert start.one_pass is not None, "columns that are images are found by it"
         slope = start.scale[j] / start.scale[i] * np.sign(start.one_pass.pairs.correlation[i, j])
-        bias[j] = start.bias[j] + slope * (bias[i] - start.bias[i])
+        mean[j] = start.mean[j] + slope * (mean[i] - start.mean[i])
         covariance[j] = slope * covariance[i]
         covariance[:, j] = slope * covariance[:, i]
         both[j] = both[i] * slope * np.array([[slope, abs(slope)], [abs(slope), slope]])
         stderr[j], stderr[:, j] = stderr[i], stderr[:, i]
         stderr[i, j] = stderr[j, i] = 0.0
     np.fill_diagonal(stderr, 0.0)
-    model = RectifiedGaussian(bias, covariance, assumptions.floor, names)
-    floor = np.array(assumptions.censoring)
-    rows = RowParameters(bias, model.row_norms, floor, both, np.zeros((d, 2, 3)))
-    vary = np.flatnonzero(model.row_norms)
-    smallest = float(eigvalsh(model.correlation[np.ix_(vary, vary)])[0]) if len(vary) > 0 else 1.0
+    fitted = RectifiedGaussian(mean, covariance, assumptions.floor, names)
+    floor = np.array(assumptions.censored_at)
+    rows = RowParameters(mean, fitted.std, floor, both, np.zeros((d, 2, 3)))
+    vary = np.flatnonzero(fitted.std)
+    smallest = float(eigvalsh(fitted.correlation[np.ix_(vary, vary)])[0]) if len(vary) > 0 else 1.0
     perfect = () if start.one_pass is None else start.one_pass.pairs.perfect_pairs
-    pairs = PairCorrelations(model.correlation, stderr, perfect)
-    return Stages(model, rows, pairs, Assembly(smallest))
+    pairs = PairCorrelations(fitted.correlation, stderr, perfect)
+    return Stages(fitted, rows, pairs, NearestCovariance(smallest))
 
 
-def _with_inverse(stages: Stages, report: LikelihoodReport, tally: CellTally) -> Learned:
+def _with_inverse(stages: Stages, report: LikelihoodReport, tallied: CellCounts) -> Learned:
     """The same with a report and, unless factors and noise can be inverted anyway, a covariance for scores."""
     k = report.n_components
     if k is None or stages.pairs.perfect_pairs:
         # All were learned together: their errors fit together, whatever floors and gaps add to them.
         r = stages.pairs.correlation
-        together = PairCorrelations(r, (1.0 - r * r) / np.sqrt(tally.effective_rows), stages.pairs.perfect_pairs)
-        learned = Learned.of(replace(stages, pairs=together), report, None, tally.weight)
+        together = PairCorrelations(r, (1.0 - r * r) / np.sqrt(tallied.effective_rows), stages.pairs.perfect_pairs)
+        learned = Learned.of(replace(stages, pairs=together), report, None, tallied.weight)
         return replace(learned, pairs=stages.pairs)
-    report = replace(report, shrinkage=Shrinkage(0.0, k, stages.assembly.smallest_eigenvalue))
-    return Learned(stages.distribution, stages.rows, stages.pairs, stages.assembly, report)
+    report = replace(report, shrinkage=Shrinkage(0.0, k, stages.nearest.smallest_eigenvalue))
+    return Learned(stages.distribution, stages.rows, stages.pairs, stages.nearest, report)
 
 
 # --- errors -----------------------------------------------------------------------------------------
 
 
-def standard_errors(evidence: Evidence, cells: Cells, law: Law, tally: CellTally, around: Curvature | None) -> Errors:
+def standard_errors(
+    evidence: Evidence, cells: Cells, model: Model, tallied: CellCounts, around: Curvature | None
+) -> Errors:
     """(covariance d x 2 x 2 of mean and scale, standard errors d x d of correlations), in standard units."""
     with np.errstate(invalid="ignore", divide="ignore"):
         found = None
         if around is not None:
             with suppress(np.linalg.LinAlgError):  # the rows leave something open altogether
-                inverse = law.inverse(around[0])
-                spread = inverse @ around[1] @ inverse * (tally.weight / tally.effective_rows)
-                found = law.errors(law.jacobian @ spread @ law.jacobian.T)
-        both, variance = found or _without_information(evidence, cells, law, tally)
+                inverse = model.inverse(around[0])
+                spread = inverse @ around[1] @ inverse * (tallied.weight / tallied.effective_rows)
+                found = model.errors(model.jacobian @ spread @ model.jacobian.T)
+        both, variance = found or _without_information(evidence, cells, model, tallied)
         # By which variances of means and of scales are too small in tables of few cells.
-        per_row = tally.effective_rows / tally.weight
-        seen, known = (np.maximum(per_row * each[cells.columns], 1.0) for each in (tally.seen, tally.observed))
+        per_row = tallied.effective_rows / tallied.weight
+        seen, known = (np.maximum(per_row * each[cells.columns], 1.0) for each in (tallied.seen, tallied.observed))
         hidden = _OF_HIDDEN * (1.0 / seen - 1.0 / known)
         mean, scale = 1.0 + _OF_MEAN / known + hidden, 1.0 + _OF_SCALE / known + hidden
         root = np.sqrt(np.stack([mean, scale], axis=1))
@@ -255,39 +259,41 @@ def standard_errors(evidence: Evidence, cells: Cells, law: Law, tally: CellTally
         return both * root[:, :, None] * root[:, None], np.minimum(np.sqrt(variance), 1.0)
 
 
-def _without_information(evidence: Evidence, cells: Cells, law: Law, tally: CellTally) -> Errors:
+def _without_information(evidence: Evidence, cells: Cells, model: Model, tallied: CellCounts) -> Errors:
     """From B alone, which stands for A, times what the tails of single columns add to that; or column by column."""
-    n = tally.effective_rows
-    alone, spread, pair_tails = _columns(evidence, cells, law, tally)
-    if law.n_coordinates <= MOST_OUTER and n > ROWS_A_PARAMETER * law.n_free:
-        outer = scores_of(evidence, cells, law, outer=True).outer
+    n = tallied.effective_rows
+    alone, spread, pair_tails = _columns(evidence, cells, model, tallied)
+    if model.n_coordinates <= MOST_OUTER and n > ROWS_A_PARAMETER * model.n_free:
+        outer = scores_of(evidence, cells, model, outer=True).outer
         assert outer is not None, "it was asked for"
         # The inverse of a sum of n outer products is too large by n / (n - p - 1).
-        per_weight = tally.weight / n * (1.0 - (law.n_free + 1.0) / n)
+        per_weight = tallied.weight / n * (1.0 - (model.n_free + 1.0) / n)
         with suppress(np.linalg.LinAlgError):
-            both, variance = law.errors(law.inverse(outer) * per_weight)
-            trusting = np.diagonal(np.linalg.inv(alone), axis1=1, axis2=2) * (tally.weight / n)
+            both, variance = model.errors(model.inverse(outer) * per_weight)
+            trusting = np.diagonal(np.linalg.inv(alone), axis1=1, axis2=2) * (tallied.weight / n)
             root = np.sqrt(np.diagonal(spread, axis1=1, axis2=2) / trusting)
             return both * root[:, :, None] * root[:, None], variance * pair_tails
-    variance = np.diagonal(law.covariance)
-    share = alone[:, 0, 0] * variance / tally.weight
-    r = law.covariance / np.sqrt(np.outer(variance, variance))
+    variance = np.diagonal(model.covariance)
+    share = alone[:, 0, 0] * variance / tallied.weight
+    r = model.covariance / np.sqrt(np.outer(variance, variance))
     squared = (1.0 - r**2) ** 2 / (n * np.outer(share, share))
     return spread, squared * pair_tails
 
 
-def _columns(evidence: Evidence, cells: Cells, law: Law, tally: CellTally) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _columns(
+    evidence: Evidence, cells: Cells, model: Model, tallied: CellCounts
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Of every column by itself, in mean and scale: outer products of scores, covariance of the estimates; and by how
     much tails make the variances of correlations larger, where rows as a whole have such tails."""
-    variance = np.diagonal(law.covariance).copy()
+    variance = np.diagonal(model.covariance).copy()
     scale, d = np.sqrt(variance), len(variance)
-    here = independent_scores(evidence, cells, law.mean, variance, outer=True)
+    here = independent_scores(evidence, cells, model.mean, variance, outer=True)
     assert here.outer is not None, "it was asked for"
     # From means and log variances to means and scales.
     unit = np.stack([np.ones(d), 2.0 / scale], axis=1)
     moves = [
-        independent_scores(evidence, cells, law.mean + DIFFERENCE * scale, variance),
-        independent_scores(evidence, cells, law.mean, variance * np.exp(2.0 * DIFFERENCE)),
+        independent_scores(evidence, cells, model.mean + DIFFERENCE * scale, variance),
+        independent_scores(evidence, cells, model.mean, variance * np.exp(2.0 * DIFFERENCE)),
     ]
     bend = np.stack([(here.score - each.score).reshape(2, d).T for each in moves], axis=1)
     bend = bend * unit[:, None] / (DIFFERENCE * scale)[:, None, None]
@@ -302,22 +308,22 @@ def _columns(evidence: Evidence, cells: Cells, law: Law, tally: CellTally) -> tu
     spread[~(np.diagonal(spread, axis1=1, axis2=2) > 0.0).all(axis=1)] = np.nan  # too few cells to say
     tails = spread[:, 1, 1] / inverse[:, 1, 1]  # 1 + 3 kappa/2, for scales; 1 + kappa for correlations
     pair_tails = np.maximum(1.0 + (tails[:, None] + tails - 2.0) / 3.0, 1.0)
-    return outer, spread * (tally.weight / tally.effective_rows), pair_tails
+    return outer, spread * (tallied.weight / tallied.effective_rows), pair_tails
 
 
 def independent_scores(
     evidence: Evidence, cells: Cells, mean: FloatArray, variance: FloatArray, outer: bool = False
 ) -> Scores:
     """Scores of means and log variances, with outer products if ``outer``, as if columns were independent."""
-    law = FactorLaw(mean, np.empty((len(mean), 0)), variance)
-    return scores_of(evidence, cells, law, outer)
+    model = FactorModel(mean, np.empty((len(mean), 0)), variance)
+    return scores_of(evidence, cells, model, outer)
 
 
 # --- where to start ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class CellTally:
+class CellCounts:
     """Per column the weight of the cells seen, at most and at least a limit; mean and spread of those seen. ``marked``:
     whether cells state their own limits. ``ends``: smallest and largest number, seen or a limit."""
 
@@ -362,7 +368,7 @@ class CellTally:
 
 
 @dataclass(frozen=True)
-class CellTallyQuestion:
+class CellCountsQuestion:
     """Ask how many cells are seen, cut off and missing, and which cannot be used; ``floor``: at or below it a cell is
     cut off. ``lowest``: the least value a cell may have. ``rows``: only these count."""
 
@@ -370,19 +376,19 @@ class CellTallyQuestion:
     lowest: tuple[float, ...]
     rows: AllButGroup | None = None
 
-    def __call__(self, block: Block) -> CellTally:
+    def __call__(self, block: Block) -> CellCounts:
         weights = np.ones(len(block.values)) if block.weights is None else block.weights
         if self.rows is not None:
             weights = weights * self.rows.of(block)
         usable = (weights[:, None] > 0.0) & (np.abs(block.values) <= np.float64(LARGEST))
-        values, marks = marks_of(np.where(usable, block.values, np.nan), block.beyond, np.array(self.floor))
+        values, marks = censoring_of(np.where(usable, block.values, np.nan), block.censoring, np.array(self.floor))
         known = ~np.isnan(values)
         shown = known & (marks == 0)
         seen, below, above = (np.asarray(weights @ which) for which in (shown, marks == -1, marks == 1))
         mean = np.divide(weights @ np.where(shown, values, 0.0), seen, out=np.zeros_like(seen), where=seen > 0.0)
         square = weights @ np.where(shown, (values - mean) ** 2, 0.0)
         ends = np.where(known, values, np.inf).min(axis=0), np.where(known, values, -np.inf).max(axis=0)
-        return CellTally(
+        return CellCounts(
             n_rows=len(values),
             weight=float(weights.sum()),
             squared_weight=float(weights @ weights),
@@ -392,7 +398,7 @@ class CellTallyQuestion:
             mean=mean,
             square=square,
             ends=np.stack(ends).astype(np.float64),
-            marked=block.beyond is not None and bool(np.any(block.beyond)),
+            marked=block.censoring is not None and bool(np.any(block.censoring)),
             screening=screening_of(block, self.lowest),
         )
 
@@ -400,23 +406,23 @@ class CellTallyQuestion:
 @dataclass(frozen=True, eq=False)
 class Start:
     """Cells in units in which the start has mean 0 and variances 1, and its correlations, which can be inverted.
-    ``bias`` and ``scale``: of all columns, also of those that are constant. A column that is an exact linear image of
+    ``mean`` and ``scale``: of all columns, also of those that are constant. A column that is an exact linear image of
     an earlier one takes no part: ``images`` has the first that it is one of, as ``one_pass`` found it."""
 
     cells: Cells
-    bias: FloatArray
+    mean: FloatArray
     scale: FloatArray
     correlation: FloatArray
     one_pass: Stages | None = None
     images: dict[int, int] = field(default_factory=dict)
 
-    def law(self, k: int | None) -> Law:
+    def model(self, k: int | None) -> Model:
         """With any covariance (None), or with k factors."""
         mean = np.zeros(len(self.correlation))
         if k is None or k >= len(mean):
-            return CovarianceLaw(mean, self.correlation)
+            return CovarianceModel(mean, self.correlation)
         loadings = factor_loadings(self.correlation, k, np.full(len(mean), _LEAST_NOISE))
-        return FactorLaw(mean, loadings, np.maximum(1.0 - np.sum(loadings**2, axis=1), _LEAST_NOISE))
+        return FactorModel(mean, loadings, np.maximum(1.0 - np.sum(loadings**2, axis=1), _LEAST_NOISE))
 
     def prior(self, weight: float) -> Prior:
         target = (1.0 - _RIDGE) * self.correlation + _RIDGE * np.eye(len(self.correlation))
@@ -436,53 +442,54 @@ def start_from_record(record: PairMoments, assumptions: Assumptions, names: Name
     correlation = stages.distribution.correlation[square]
     if len(at) > 0:
         correlation, _ = scoring_correlation(pairs, correlation, record.effective_rows)
-    cells = Cells(at, rows.bias[at], rows.scale[at], rows.floor[at])
-    return Start(cells, rows.bias, rows.scale, correlation, stages, images)
+    cells = Cells(at, rows.mean[at], rows.scale[at], rows.floor[at])
+    return Start(cells, rows.mean, rows.scale, correlation, stages, images)
 
 
 def start_from_columns(
-    evidence: Evidence, tally: CellTally, assumptions: Assumptions, watch: Watch = unwatched
+    evidence: Evidence, tallied: CellCounts, assumptions: Assumptions, progress: Progress = no_progress
 ) -> Start:
     """From every column's own fit, where cells state their own limits."""
-    constant = _check_columns(tally, evidence.feature_names)
+    constant = _check_columns(tallied, evidence.feature_names)
     at = np.flatnonzero(~constant)
-    variance = tally.square / np.maximum(tally.seen, 1e-300)
-    spread = np.where(variance > 0.0, np.sqrt(variance), 0.25 * (tally.ends[1] - tally.ends[0]))
-    cells = Cells(at, tally.mean[at], spread[at], np.array(assumptions.censoring)[at])
+    variance = tallied.square / np.maximum(tallied.seen, 1e-300)
+    spread = np.where(variance > 0.0, np.sqrt(variance), 0.25 * (tallied.ends[1] - tallied.ends[0]))
+    cells = Cells(at, tallied.mean[at], spread[at], np.array(assumptions.censored_at)[at])
     d = len(at)
-    law = FactorLaw(np.zeros(d), np.empty((d, 0)), np.ones(d))
-    prior = Prior(min(_PRIOR_ROWS, _PRIOR_SHARE * tally.weight), np.eye(d))
-    alone = climb(evidence, cells, law, prior, (tally.weight, tally.effective_rows), watch).law
+    model = FactorModel(np.zeros(d), np.empty((d, 0)), np.ones(d))
+    prior = Prior(min(_PRIOR_ROWS, _PRIOR_SHARE * tallied.weight), np.eye(d))
+    alone = maximize(evidence, cells, model, prior, (tallied.weight, tallied.effective_rows), progress).model
     scale = np.sqrt(np.diagonal(alone.covariance))
     cells = replace(cells, origin=cells.origin + cells.unit * alone.mean, unit=cells.unit * scale)
     outer = independent_scores(evidence, cells, np.zeros(d), np.ones(d), outer=True).outer
     assert outer is not None, "it was asked for"
     information = np.diagonal(outer)[:d]
-    r = np.clip(tally.weight * outer[:d, :d] / np.outer(information, information), -_LARGEST_START, _LARGEST_START)
+    r = np.clip(tallied.weight * outer[:d, :d] / np.outer(information, information), -_LARGEST_START, _LARGEST_START)
     np.fill_diagonal(r, 1.0)
-    bias, scale = tally.mean.copy(), np.zeros(len(constant))
-    bias[at], scale[at] = cells.origin, cells.unit
-    return Start(cells, bias, scale, shrunken(r, _KEPT))
+    mean, scale = tallied.mean.copy(), np.zeros(len(constant))
+    mean[at], scale[at] = cells.origin, cells.unit
+    return Start(cells, mean, scale, shrunken(r, _KEPT))
 
 
-def _check_columns(tally: CellTally, names: Names) -> BoolArray:
+def _check_columns(tallied: CellCounts, names: Names) -> BoolArray:
     """Raise for columns that cannot be learned; True where a column is constant."""
-    if (unseen := tally.observed == 0.0).any():
+    if (unseen := tallied.observed == 0.0).any():
         raise InvalidDataError(
             f"No value at all in {label_columns(unseen, names)}: every row is missing (NaN) or has weight 0. Drop it."
         )
-    cut = tally.observed - tally.seen > 1e-12 * tally.observed
-    if (never := tally.seen == 0.0).any():
+    cut = tallied.observed - tallied.seen > 1e-12 * tallied.observed
+    if (never := tallied.seen == 0.0).any():
         raise InvalidDataError(
-            f"Every cell is only known to lie beyond a limit in {label_columns(never, names)}. Its norm and bias cannot"
+            f"Every cell is only known to lie beyond a limit in {label_columns(never, names)}. Its mean and standard"
+            f" deviation cannot"
             " be learned. Drop it or add rows."
         )
-    constant = np.asarray(~cut & (tally.ends[0] == tally.ends[1]))
+    constant = np.asarray(~cut & (tallied.ends[0] == tallied.ends[1]))
     warn_of_constants(constant, names)
     return constant
 
 
-def _warn(climbed: Climbed, tally: CellTally, names: Names) -> None:
+def _warn(climbed: Climbed, tallied: CellCounts, names: Names) -> None:
     """Say where the climb was not over, and which columns are hardly ever seen."""
     if not climbed.converged:
         warn(
@@ -490,12 +497,13 @@ def _warn(climbed: Climbed, tally: CellTally, names: Names) -> None:
             " not at it. Give methods.FullLikelihood(max_rounds=...) more rounds, or drop columns hardly seen.",
             "not-converged",
         )
-    share = 1.0 - tally.seen / tally.observed
-    seen = tally.seen / tally.weight * tally.effective_rows
+    share = 1.0 - tallied.seen / tallied.observed
+    seen = tallied.seen / tallied.weight * tallied.effective_rows
     if (rare := (share > 0.0) & ((share >= _MOSTLY) | (seen < _FEW - 0.5))).any():
         warn(
             f"At most one cell in a hundred, or fewer than {_FEW}, is within its limits in"
-            f" {label_columns(rare, names)}: bias, norm and correlations are barely determined; look at their standard"
+            f" {label_columns(rare, names)}: mean, standard deviation and correlations are barely determined; look"
+            f" at their standard"
             " errors.",
             "few-positives",
         )
@@ -504,19 +512,21 @@ def _warn(climbed: Climbed, tally: CellTally, names: Names) -> None:
 # --- the climb on some of the rows -------------------------------------------------------------------
 
 
-def choose_components(evidence: Evidence, start: Start, rows: tuple[float, float], watch: Watch = unwatched) -> int:
+def choose_components(
+    evidence: Evidence, start: Start, rows: tuple[float, float], progress: Progress = no_progress
+) -> int:
     """The best number of factors, from one up to where the held-out likelihood falls."""
     most = max(1, len(start.correlation) // 2)
     best, best_level = 1, -np.inf
     for k in range(1, most + 1):
-        law, level = start.law(k), 0.0
+        model, level = start.model(k), 0.0
         for index in range(_FOLDS):
             fold, kept = Fold(index, _FOLDS, True), (1.0 - 1.0 / _FOLDS) * np.array(rows)
             others = replace(start.cells, rows=replace(fold, held_out=False))
             prior = start.prior(float(kept[0]))
-            law = climb(evidence, others, law, prior, (kept[0], kept[1]), to_gain=_TO_GAIN_BY_FOLD).law
-            level += scores_of(evidence, replace(start.cells, rows=fold), law).log_likelihood
-        watch(Step(CHOOSING, k, most, f"{k} factors: held-out log-likelihood {level:,.1f}"))
+            model = maximize(evidence, others, model, prior, (kept[0], kept[1]), to_gain=_TO_GAIN_BY_FOLD).model
+            level += scores_of(evidence, replace(start.cells, rows=fold), model).log_likelihood
+        progress(Step(CHOOSING, k, most, f"{k} factors: held-out log-likelihood {level:,.1f}"))
         if level > best_level:
             best, best_level = k, level
         elif k - best >= _PATIENCE:
@@ -524,29 +534,31 @@ def choose_components(evidence: Evidence, start: Start, rows: tuple[float, float
     return best
 
 
-def laws_without_a_group(
+def distributions_without_a_group(
     evidence: Evidence,
     start: Start,
-    law: Law,
+    model: Model,
     record: GroupedMoments,
     assumptions: Assumptions,
-    watch: Watch = unwatched,
-) -> Iterator[Law]:
-    """The most likely law without each group of the record; ``law`` is that of all rows."""
+    progress: Progress = no_progress,
+) -> Iterator[Model]:
+    """The most likely distribution without each group of the record; ``distribution`` is that of all rows."""
     prior = start.prior(record.whole.weight)
     for at, label in enumerate(record.labels):
-        watch(Step(LEAVING_OUT, at, len(record.labels)))
+        progress(Step(LEAVING_OUT, at, len(record.labels)))
         others = AllButGroup(label, record.n_groups)
-        tally = evidence.collect(CellTallyQuestion(assumptions.censoring, assumptions.lowest, others), remember=False)
+        tallied = evidence.collect(
+            CellCountsQuestion(assumptions.censored_at, assumptions.lowest, others), remember=False
+        )
         # What is doubtful in the whole was said; without a group it would be said once more for every group.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnreluWarning)
             try:
-                constant = _check_columns(tally, evidence.feature_names)
+                constant = _check_columns(tallied, evidence.feature_names)
                 if constant[start.cells.columns].any():
                     names = label_columns(constant & (start.scale > 0.0), evidence.feature_names)
                     raise InvalidDataError(f"Constant: {names}.")
             except InvalidDataError as error:
                 raise not_without(record, at, error) from error
-        cells, rows = replace(start.cells, rows=others), (tally.weight, tally.effective_rows)
-        yield climb(evidence, cells, law, prior, rows, to_gain=_TO_GAIN_BY_GROUP).law
+        cells, rows = replace(start.cells, rows=others), (tallied.weight, tallied.effective_rows)
+        yield maximize(evidence, cells, model, prior, rows, to_gain=_TO_GAIN_BY_GROUP).model

@@ -9,10 +9,10 @@ lie where the row says, only farther out, and where they begin nobody can tell. 
 their floor with the weights 1 - w of being bad, u their values in standard units and m what the rest of the row
 predicts:
 
-    r = corr(u, m),          doubt = sum w (1 - w) / sum (1 - w).
+    r = corr(u, m),          diagnostic = sum w (1 - w) / sum (1 - w).
 
-Of cells replaced by N(0, 9), shifted by 6 and 4, or of other rows, r is -.1 to .2 or doubt below .12; of t
-distributions with 3 and 5 degrees of freedom r is .3 to .8 and doubt .16 to .36 (docs/research/034).
+Of cells replaced by N(0, 9), shifted by 6 and 4, or of other rows, r is -.1 to .2 or diagnostic below .12; of t
+distributions with 3 and 5 degrees of freedom r is .3 to .8 and diagnostic .16 to .36 (docs/research/034).
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from unrelu.checks.findings import doubts_of
+from unrelu.checks.findings import diagnostics_of
 from unrelu.checks.misfit import look_at
 from unrelu.contracts import (
     Assumptions,
     Block,
     BoolArray,
-    Census,
-    Doubt,
+    ColumnCounts,
+    Diagnostic,
     Evidence,
     FloatArray,
     LearningReport,
+    Progress,
     Step,
-    Watch,
-    unwatched,
+    no_progress,
 )
 from unrelu.errors import InvalidDataError, UnreluWarning
 from unrelu.fit.one_pass import Learned, learn_record
-from unrelu.fit.robust_cells.law import (
+from unrelu.fit.robust_cells.cell_model import (
     MOST_OF_A_COLUMN,
-    CellLaw,
+    CellModel,
     Judged,
     Look,
     too_many,
@@ -69,13 +69,13 @@ _ROWS_PER_COLUMN = 5
 _SHARE, _ROW_SHARE = 0.05, 0.02  # of bad cells and outlier rows, to start from
 _OPEN_ROUNDS, _FEWEST_ROUNDS, _MOST_ROUNDS = 4, 7, 20
 _SETTLED = 0.05  # standard errors
-_FIFTH = 0.2  # outlier rows beyond which the model is in doubt, not they
+_FIFTH = 0.2  # outlier rows beyond which the model is doubtful, not they
 _LOOKS = 3
 _MOST_COPIES = 0.5  # of the rows that may be copies, and no draws of the model
 _CLEAR = 0.2  # log density of a copy that it must gain to be one
 _CLOSE = 0.25  # standard errors of all rows that the sample's error may leave
 STRANGEST = 10
-GENUINE = 0.5  # from which weight on a cell is
+INLIER = 0.5  # from which weight on a cell is
 _MOST_ROWS = 4096  # judged at a time
 # Of starts
 _LOW, _HIGH = 0.25, 0.75  # quantiles, where both are above the floor
@@ -94,35 +94,37 @@ class CellsReport(LearningReport):
     """How the learning went, and what became of the cells.
 
     ``share_bad``: cells that count less than half, those of outlier rows among them, and by column.
-    ``share_downweighted``: rows that count less than half. ``strangest``: up to ten bad cells as (row, column, log odds
-    of being genuine), both counted from 0.
+    ``share_downweighted``: rows that count less than half. ``most_outlying``: up to ten bad cells as (row, column,
+    log odds of being genuine), both counted from 0.
     """
 
     rounds: int
     share_bad: float
     share_bad_by_column: tuple[float, ...]
     share_downweighted: float
-    strangest: tuple[tuple[int, int, float], ...]
+    most_outlying: tuple[tuple[int, int, float], ...]
 
 
 @dataclass(frozen=True, eq=False)
 class CellsLearned(Learned):
-    """The model of the genuine cells, and the law by which they are told from others.
+    """The model of the inlier cells, and the distribution by which they are told from others.
 
-    ``cell_weights`` (n x d) and ``row_weights``: probabilities of being genuine, 1 for a missing cell in a genuine row.
+    ``cell_weights`` (n x d) and ``row_weights``: probabilities of being genuine, 1 for a missing cell in an inlier row.
     ``doubtful``: columns of which more than a third would be bad.
     """
 
     row_weights: Annotated[FloatArray, "floats n"]
     cell_weights: Annotated[NDArray[np.float32], "floats n d"]
-    law: CellLaw
+    cell_model: CellModel
     doubtful: tuple[int, ...] = ()
 
 
-def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: Watch = unwatched) -> CellsLearned:
-    """The model of the genuine cells of the genuine rows."""
+def learn_cells(
+    evidence: Evidence, assumptions: Assumptions, seed: int, progress: Progress = no_progress
+) -> CellsLearned:
+    """The model of the inlier cells of the inlier rows."""
     names = evidence.feature_names
-    watch(Step(JUDGING, words="choosing rows to start on"))
+    progress(Step(JUDGING, words="choosing rows to start on"))
     sample = sampled_table(evidence, assumptions, seed)
     check_table(sample, assumptions, names)
     n, d = len(sample.rows), len(assumptions.floor)
@@ -132,87 +134,91 @@ def learn_cells(evidence: Evidence, assumptions: Assumptions, seed: int, watch: 
             " Add rows, drop columns, or take a model that is not robust (one_pass)."
         )
     # Cells are judged by what fits them best; a rank or signs that the user assumes are for the result.
-    free = replace(assumptions, n_components=None, nonnegative_bias=False, mirrored=(), shapes=())
+    free = replace(assumptions, n_components=None, nonnegative_mean=False, negated=(), margins=())
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
-        last, law, rounds, doubtful, left, tails = _judged_cells(evidence, sample, free, watch)
-    with _among_genuine():
+        last, model, rounds, doubtful, left, tails = _judged_cells(evidence, sample, free, progress)
+    with _among_inlier():
         stages = learn_record(last.record, assumptions, names)
     cells, rows = last.tables
     some = look_at(evidence, assumptions)
     if some is not None:
-        bad = cells[some.rows] < GENUINE
-        some = some.without_cells(bad).trimmed(rows[some.rows] > GENUINE, bool(bad.any()))
-    own = _own_doubts(doubtful & ~left, left, tails)
-    doubts = doubts_of(last.record, stages.rows, assumptions, stages.pairs, stages.assembly, some)
-    share_bad = (cells < GENUINE).mean(axis=0)
+        bad = cells[some.rows] < INLIER
+        some = some.without_cells(bad).trimmed(rows[some.rows] > INLIER, bool(bad.any()))
+    own = _own_diagnostics(doubtful & ~left, left, tails)
+    diagnostics = diagnostics_of(last.record, stages.rows, assumptions, stages.pairs, stages.nearest, some)
+    share_bad = (cells < INLIER).mean(axis=0)
     report = CellsReport.of(
         "robust_cells",
         sample.n_rows,
         last.record.effective_rows,
-        Census(sample.n_present, sample.observed, sample.above, last.record.count < 0.5),
-        stages.assembly,
+        ColumnCounts(sample.n_present, sample.observed, sample.above, last.record.count < 0.5),
+        stages.nearest,
         rounds=rounds,
         share_bad=float(share_bad.mean()),
         share_bad_by_column=tuple(share_bad.tolist()),
-        share_downweighted=float(np.mean(rows < GENUINE)),
-        strangest=last.strangest,
-        doubts=(*own, *doubts),
+        share_downweighted=float(np.mean(rows < INLIER)),
+        most_outlying=last.most_outlying,
+        diagnostics=(*own, *diagnostics),
         **assumptions.limits,
     )
     unsure = tuple(np.flatnonzero(doubtful | left).tolist())
-    more = {"row_weights": rows, "cell_weights": cells, "law": law, "doubtful": unsure}
+    more = {"row_weights": rows, "cell_weights": cells, "cell_model": model, "doubtful": unsure}
     return CellsLearned.of(stages, report, assumptions.n_components, last.record.weight, **more)
 
 
 def _judged_cells(
-    evidence: Evidence, sample: Subsample, free: Assumptions, watch: Watch
-) -> tuple[CellRound, CellLaw, int, BoolArray, BoolArray, bool]:
-    """(what became of every cell, the law that says so, rounds taken, doubtful columns, those left as they are, whether
-    bad cells are rather heavy tails)."""
+    evidence: Evidence, sample: Subsample, free: Assumptions, progress: Progress
+) -> tuple[CellRound, CellModel, int, BoolArray, BoolArray, bool]:
+    """(what became of every cell, the distribution that says so, rounds taken, doubtful columns, those left as they
+    are, whether bad cells are rather heavy tails)."""
     left, rounds = np.zeros(len(free.floor), dtype=np.bool_), 0
     while True:  # once more for every lot of columns that are left as they are
-        with _among_genuine():
-            law, more, doubtful = _on_sample(sample, free, left, watch)
+        with _among_inlier():
+            model, more, doubtful = _on_sample(sample, free, left, progress)
         rounds += more
-        look = law.look(sample.values)
-        judged = law.weigh(look)
-        beyond = _beyond(sample, judged, law)
-        if not beyond.any():
-            tails = tails_for_bad(law, sample.values, look, judged, sample.effective_weights)
+        look = model.look(sample.values)
+        judged = model.weigh(look)
+        censoring = _censoring(sample, judged, model)
+        if not censoring.any():
+            tails = tails_for_bad(model, sample.values, look, judged, sample.effective_weights)
             bad = 1.0 - judged.cells[~np.isnan(sample.values)]
-            doubt = float(np.sum(bad * (1.0 - bad)) / max(float(bad.sum()), 1.0))  # what a round leaves of an error
+            diagnostic = float(
+                np.sum(bad * (1.0 - bad)) / max(float(bad.sum()), 1.0)
+            )  # what a round leaves of an error
             more_rows = sample.n_present / len(sample.rows)
-            if more_rows > 1.0 and doubt * np.sqrt(more_rows) > _CLOSE:
-                watch(Step(JUDGING, words="all rows"))
-                question = partial(judged_block, law, PairMomentsQuestion.under(free, shapes=False), False)
+            if more_rows > 1.0 and diagnostic * np.sqrt(more_rows) > _CLOSE:
+                progress(Step(JUDGING, words="all rows"))
+                question = partial(judged_block, model, PairMomentsQuestion.under(free, margins=False), False)
                 record = evidence.collect(question, remember=False).record
-                law = _with(law, gaussian_from(record, Setting(free, None)), law.normal.varying)
+                model = _with(model, gaussian_from(record, Setting(free, None)), model.normal.varying)
                 rounds += 1
-            watch(Step(JUDGING, words="all rows, for the last time"))
-            question = partial(judged_block, law, PairMomentsQuestion.under(free), True)
+            progress(Step(JUDGING, words="all rows, for the last time"))
+            question = partial(judged_block, model, PairMomentsQuestion.under(free), True)
             last, rounds = evidence.collect(question, remember=False), rounds + 1
-            beyond = too_many(last.n_bad, np.stack([sample.observed, sample.above]))
-            if not beyond.any():
-                return last, law, rounds, doubtful, left, tails
-        left = left | beyond
+            censoring = too_many(last.n_bad, np.stack([sample.observed, sample.above]))
+            if not censoring.any():
+                return last, model, rounds, doubtful, left, tails
+        left = left | censoring
 
 
-def _beyond(sample: Subsample, judged: Judged, law: CellLaw) -> BoolArray:
+def _censoring(sample: Subsample, judged: Judged, model: CellModel) -> BoolArray:
     """Columns of which more than a third would be bad in the sample."""
-    there = bad_counts(sample.values, np.zeros(sample.values.shape), law.floor)
-    return too_many(bad_counts(sample.values, judged.genuine, law.floor), there)
+    there = bad_counts(sample.values, np.zeros(sample.values.shape), model.floor)
+    return too_many(bad_counts(sample.values, judged.inlier, model.floor), there)
 
 
-def _on_sample(sample: Subsample, free: Assumptions, left: BoolArray, watch: Watch) -> tuple[CellLaw, int, BoolArray]:
-    """(law, rounds taken, columns of which only the farthest cells were judged); of those ``left`` none are.
+def _on_sample(
+    sample: Subsample, free: Assumptions, left: BoolArray, progress: Progress
+) -> tuple[CellModel, int, BoolArray]:
+    """(distribution, rounds taken, columns of which only the farthest cells were judged); of those ``left`` none are.
 
     Where a column's bad cells would be more than a third, its values are not those of a normal column with bad cells
     among them; all begins again, with the farthest cells alone for bad in such columns.
     """
-    floor, values = np.array(free.censoring), sample.values
+    floor, values = np.array(free.censored_at), sample.values
     middle, spread, judged = column_starts(values, floor)
-    begun = CellLaw.starting(Density(middle, spread * judged, np.eye(len(floor))), spread, floor, _SHARE)
+    begun = CellModel.starting(Density(middle, spread * judged, np.eye(len(floor))), spread, floor, _SHARE)
     begun = replace(begun, row_share=_ROW_SHARE, left=tuple(np.flatnonzero(left).tolist()))
     columns = begun.background.columns
     far = begun.background.far_bins(middle, spread)
@@ -221,30 +227,35 @@ def _on_sample(sample: Subsample, free: Assumptions, left: BoolArray, watch: Wat
     doubtful, rounds = np.zeros(len(floor), dtype=np.bool_), 0
     begin = near_middle(values, middle, spread, judged_here)
     for _ in range(_LOOKS):
-        law, more = _likelier(begun, sample, begin, free, (bins, rows), watch)
+        model, more = _likelier(begun, sample, begin, free, (bins, rows), progress)
         rounds += more
-        beyond = (law.bad_by_column > MOST_OF_A_COLUMN) | _beyond(sample, law.judge(values), law)
-        beyond &= ~doubtful & ~left
-        if not beyond.any() and (law.row_share <= _FIFTH):
+        censoring = (model.bad_by_column > MOST_OF_A_COLUMN) | _censoring(sample, model.judge(values), model)
+        censoring &= ~doubtful & ~left
+        if not censoring.any() and (model.row_share <= _FIFTH):
             break
-        doubtful |= beyond
+        doubtful |= censoring
         bins = judged_here[columns] & (far | ~doubtful[columns])
-        rows = rows and law.row_share <= _FIFTH
-    return law, rounds, doubtful
+        rows = rows and model.row_share <= _FIFTH
+    return model, rounds, doubtful
 
 
 def _likelier(
-    begun: CellLaw, sample: Subsample, cells: FloatArray, free: Assumptions, may: tuple[BoolArray, bool], watch: Watch
-) -> tuple[CellLaw, int]:
+    begun: CellModel,
+    sample: Subsample,
+    cells: FloatArray,
+    free: Assumptions,
+    may: tuple[BoolArray, bool],
+    progress: Progress,
+) -> tuple[CellModel, int]:
     """Where rows repeat, two starts: a model learned with copies, such as rows of zeros, explains them by correlations
     that it has from them. ``may``: bins in which cells may be bad, and whether rows may."""
     weights = sample.effective_weights
-    everywhere, rounds = _settled(begun, sample, cells, weights, free, may, watch)
+    everywhere, rounds = _settled(begun, sample, cells, weights, free, may, progress)
     copies = often_repeated(sample.values, begun.floor) & may[1]
     if not copies.any() or copies.mean() > _MOST_COPIES:
         return everywhere, rounds
     aside = with_outlier_rows(begun, sample.values, weights, copies)
-    without, more = _settled(aside, sample, cells, weights * ~copies, free, may, watch)
+    without, more = _settled(aside, sample, cells, weights * ~copies, free, may, progress)
     gain = float(weights @ without.log_densities(without.look(sample.values)))
     gain -= float(weights @ everywhere.log_densities(everywhere.look(sample.values)))
     numbers = 0.5 * np.log(weights.sum()) * len(begun.floor)  # as the BIC counts those of outlier rows
@@ -253,51 +264,52 @@ def _likelier(
 
 
 def _settled(
-    law: CellLaw,
+    model: CellModel,
     sample: Subsample,
     cells: FloatArray,
     rows: FloatArray,
     free: Assumptions,
     may: tuple[BoolArray, bool],
-    watch: Watch,
-) -> tuple[CellLaw, int]:
+    progress: Progress,
+) -> tuple[CellModel, int]:
     """Rounds until the model stays: cells judged, shares of bad ones, and the model of the genuine ones. ``cells`` and
     ``rows``: their weights to begin with."""
-    weights, judged = sample.effective_weights, law.normal.varying
+    weights, judged = sample.effective_weights, model.normal.varying
 
     def fitted(cells: FloatArray, rows: FloatArray) -> GaussianComponent:
         at_a_time = tiles(Block(sample.values, 0, rows))
         parts = ((tile, cells[tile.first_row : tile.first_row + len(tile.values)]) for tile in at_a_time)
-        record = weighted_record(parts, PairMomentsQuestion.under(free, shapes=False), len(sample.values))
+        record = weighted_record(parts, PairMomentsQuestion.under(free, margins=False), len(sample.values))
         return gaussian_from(record, Setting(free, None))
 
     before = fitted(cells, rows)
-    law = _with(law, before, judged)
+    model = _with(model, before, judged)
     for rounds in range(1, _MOST_ROUNDS + 1):
-        look = law.look(sample.values)
-        law = updated(law, look, sample.values, weights, *may, choosing=rounds > _OPEN_ROUNDS)
-        verdict = law.weigh(look)
+        look = model.look(sample.values)
+        model = updated(model, look, sample.values, weights, *may, choosing=rounds > _OPEN_ROUNDS)
+        verdict = model.weigh(look)
         now = fitted(verdict.cells, weights * verdict.rows)
-        law = _with(law, now, judged)
-        words = f"{np.mean(law.bad_by_column):.1%} of the cells and {law.row_share:.1%} of the rows are bad"
-        watch(Step(JUDGING, rounds, _MOST_ROUNDS, words))
-        # The largest change of a bias, norm or correlation, about in standard errors of a column without a floor.
+        model = _with(model, now, judged)
+        words = f"{np.mean(model.bad_by_column):.1%} of the cells and {model.row_share:.1%} of the rows are bad"
+        progress(Step(JUDGING, rounds, _MOST_ROUNDS, words))
+        # The largest change of a mean, standard deviation or correlation, about in standard errors of a column
+        # without a floor.
         scale = np.where(now.scale > 0.0, now.scale, 1.0)
-        change = np.abs(np.stack([before.bias - now.bias, before.scale - now.scale])) / scale
+        change = np.abs(np.stack([before.mean - now.mean, before.scale - now.scale])) / scale
         moved = np.sqrt(weights.sum()) * max(change.max(), np.abs(before.correlation - now.correlation).max())
         before = now
         if rounds >= _FEWEST_ROUNDS and moved < _SETTLED:
             break
-    return law, rounds
+    return model, rounds
 
 
-def _with(law: CellLaw, component: GaussianComponent, judged: BoolArray) -> CellLaw:
-    """The law about another model; ``judged``: columns by which cells can be judged."""
-    return replace(law, normal=Density(component.bias, component.scale * judged, component.correlation))
+def _with(model: CellModel, component: GaussianComponent, judged: BoolArray) -> CellModel:
+    """The distribution about another model; ``judged``: columns by which cells can be judged."""
+    return replace(model, normal=Density(component.mean, component.scale * judged, component.correlation))
 
 
 @contextmanager
-def _among_genuine() -> Iterator[None]:
+def _among_inlier() -> Iterator[None]:
     """Errors of fits say of which cells they speak."""
     try:
         yield
@@ -305,7 +317,7 @@ def _among_genuine() -> Iterator[None]:
         raise InvalidDataError(f"Among the cells that are taken for genuine: {error}") from error
 
 
-def _own_doubts(doubtful: BoolArray, left: BoolArray, tails: bool) -> list[Doubt]:
+def _own_diagnostics(doubtful: BoolArray, left: BoolArray, tails: bool) -> list[Diagnostic]:
     """What the judgement of the cells shows, besides what is doubtful about any fit."""
     found = []
     if tails:
@@ -313,22 +325,22 @@ def _own_doubts(doubtful: BoolArray, left: BoolArray, tails: bool) -> list[Doubt
             "cells that are taken for bad lie where the rest of their row says, only farther out, and no gap parts them"
             " from the others: the table may have heavier tails than a normal one, and no bad cells."
         )
-        remedy = "shape='free' learns the tails of columns; method='one_pass' takes every cell for genuine."
-        found.append(Doubt("tails-not-outliers", (), words, remedy))
+        remedy = "margins='monotone' learns the tails of columns; method='one_pass' takes every cell for genuine."
+        found.append(Diagnostic("tails-not-outliers", (), words, remedy))
     if doubtful.any():
         words = (
             "more than a third of the cells would be bad: such a column is hardly a normal one with bad cells in it,"
             " and only cells far beyond all others were taken for bad there."
         )
-        remedy = "If the column is skewed, give shape='auto'; if it is wrong as a whole, drop it."
-        found.append(Doubt("many-bad-cells", tuple(np.flatnonzero(doubtful).tolist()), words, remedy))
+        remedy = "If the column is skewed, give margins='auto'; if it is wrong as a whole, drop it."
+        found.append(Diagnostic("many-bad-cells", tuple(np.flatnonzero(doubtful).tolist()), words, remedy))
     if left.any():
         words = (
             "more than a third of the cells, or of those off their limit, would be bad: rather the column is not what"
             " the model says than so many cells are bad, and all of them are left as they are, and count as genuine."
         )
-        remedy = "Another shape may fit the column; if it is wrong as a whole, drop it."
-        found.append(Doubt("many-bad-cells", tuple(np.flatnonzero(left).tolist()), words, remedy))
+        remedy = "Another margin may fit the column; if it is wrong as a whole, drop it."
+        found.append(Diagnostic("many-bad-cells", tuple(np.flatnonzero(left).tolist()), words, remedy))
     return found
 
 
@@ -337,20 +349,20 @@ def _own_doubts(doubtful: BoolArray, left: BoolArray, tails: bool) -> list[Doubt
 
 @dataclass(frozen=True, eq=False)
 class CellRound:
-    """One pass: the record of the genuine cells; and, where it was the last, what became of every cell.
+    """One pass: the record of the inlier cells; and, where it was the last, what became of every cell.
 
     ``parts``, by first row: probabilities of being genuine, of a row's cells (single precision) and of itself;
-    ``strangest``: the cells with the lowest log odds, as (row, column, log odds); ``n_bad``: numbers of cells that
+    ``most_outlying``: the cells with the lowest log odds, as (row, column, log odds); ``n_bad``: numbers of cells that
     count less than half (2 x d: of all, of those above their floor).
     """
 
     record: PairMoments
     parts: tuple[tuple[int, NDArray[np.float32], FloatArray], ...]
-    strangest: tuple[tuple[int, int, float], ...]
+    most_outlying: tuple[tuple[int, int, float], ...]
     n_bad: NDArray[np.int64]
 
     def merge(self, other: Self) -> Self:
-        joined = _strangest(self.strangest + other.strangest)
+        joined = _most_outlying(self.most_outlying + other.most_outlying)
         return type(self)(self.record.merge(other.record), self.parts + other.parts, joined, self.n_bad + other.n_bad)
 
     @property
@@ -360,40 +372,40 @@ class CellRound:
         return np.concatenate([cells for _, cells, _ in parts]), np.concatenate([rows for _, _, rows in parts])
 
 
-def _strangest(cells: tuple[tuple[int, int, float], ...]) -> tuple[tuple[int, int, float], ...]:
+def _most_outlying(cells: tuple[tuple[int, int, float], ...]) -> tuple[tuple[int, int, float], ...]:
     return tuple(sorted(cells, key=lambda cell: (cell[2], cell[0], cell[1]))[:STRANGEST])
 
 
-def judged_block(law: CellLaw, question: PairMomentsQuestion, telling: bool, block: Block) -> CellRound:
+def judged_block(model: CellModel, question: PairMomentsQuestion, telling: bool, block: Block) -> CellRound:
     """A question: sum what is genuine in a block whose cells are judged; ``telling``: as users see it, and tell of
     every cell."""
     d = block.values.shape[1]
     parts: list[tuple[int, NDArray[np.float32], FloatArray]] = []
-    strangest: list[tuple[int, int, float]] = []
+    most_outlying: list[tuple[int, int, float]] = []
     n_bad = np.zeros((2, d), dtype=np.int64)
 
     def judged() -> Iterator[tuple[Block, FloatArray]]:
         for tile in tiles(block, min(tile_height(d), _MOST_ROWS)):
-            verdict = law.judge(tile.values, telling)
+            verdict = model.judge(tile.values, telling)
             if telling:
-                cells = np.where(np.isnan(tile.values), 1.0, verdict.genuine).astype(np.float32)
+                cells = np.where(np.isnan(tile.values), 1.0, verdict.inlier).astype(np.float32)
                 parts.append((tile.first_row, cells, verdict.rows))
                 rows, columns = np.nonzero(verdict.log_odds < 0.0)
                 odds = verdict.log_odds[rows, columns]
                 first = np.argsort(odds, kind="stable")[:STRANGEST]
                 at = (rows[first] + tile.first_row).tolist(), columns[first].tolist(), odds[first].tolist()
-                strangest.extend(zip(*at, strict=True))
-                n_bad[:] += bad_counts(tile.values, cells, law.floor)
+                most_outlying.extend(zip(*at, strict=True))
+                n_bad[:] += bad_counts(tile.values, cells, model.floor)
             weights = verdict.rows if tile.weights is None else verdict.rows * tile.weights
             yield Block(tile.values, tile.first_row, weights), verdict.cells
 
     record = weighted_record(judged(), question, len(block.values))
-    return CellRound(record, tuple(parts), _strangest(tuple(strangest)), n_bad)
+    return CellRound(record, tuple(parts), _most_outlying(tuple(most_outlying)), n_bad)
 
 
-def bad_counts(values: Values, genuine: NDArray[Any], floor: FloatArray) -> NDArray[np.int64]:
+def bad_counts(values: Values, inlier: NDArray[Any], floor: FloatArray) -> NDArray[np.int64]:
     """Numbers of cells that count less than half, 2 x d: of all, of those above their floor."""
-    bad = (genuine < GENUINE) & ~np.isnan(values)
+    bad = (inlier < INLIER) & ~np.isnan(values)
     above = bad & (values > seen_above(floor, values))
     return np.stack([np.count_nonzero(bad, axis=0), np.count_nonzero(above, axis=0)])
 
@@ -408,7 +420,7 @@ def weighted_record(
         for tile, cells in weighted:
             if sums is None:
                 bulk = np.where(cells > 0.0, tile.values, tile.values.dtype.type(np.nan))
-                frame = Frame(Block(bulk, tile.first_row, tile.weights), floor, lowest, question.shapes)
+                frame = Frame(Block(bulk, tile.first_row, tile.weights), floor, lowest, question.margins)
                 sums = CellSums(frame)
             sums.add_weighted(tile, cells)
     assert sums is not None, "a block has at least one row"
@@ -462,18 +474,18 @@ def near_middle(values: Values, middle: FloatArray, spread: FloatArray, judged: 
     return np.where(np.isnan(values), 0.0, near | ~judged)
 
 
-def tails_for_bad(law: CellLaw, values: Values, look: Look, judged: Judged, weights: FloatArray) -> bool:
+def tails_for_bad(model: CellModel, values: Values, look: Look, judged: Judged, weights: FloatArray) -> bool:
     """Whether cells that are taken for bad follow their rows as those of heavy tails do."""
-    scale = np.where(law.normal.varying, law.normal.scale, 1.0)
-    counted = (values > seen_above(law.floor, values)) & law.normal.varying
-    bad = np.where(counted, (1.0 - judged.genuine) * weights[:, None], 0.0)
+    scale = np.where(model.normal.varying, model.normal.scale, 1.0)
+    counted = (values > seen_above(model.floor, values)) & model.normal.varying
+    bad = np.where(counted, (1.0 - judged.inlier) * weights[:, None], 0.0)
     total = float(bad.sum())
     if total < _SURE**2:
         return False
-    doubt = float(np.sum(bad * judged.genuine)) / total
-    u = np.clip(np.where(counted, (values - law.normal.bias) / scale, 0.0), -_FARTHEST, _FARTHEST)
+    diagnostic = float(np.sum(bad * judged.inlier)) / total
+    u = np.clip(np.where(counted, (values - model.normal.mean) / scale, 0.0), -_FARTHEST, _FARTHEST)
     m = np.clip(look.predicted[0], -_FARTHEST, _FARTHEST)
     u, m = u - np.sum(bad * u) / total, m - np.sum(bad * m) / total
     of_both = math.sqrt(float(np.sum(bad * u * u)) * float(np.sum(bad * m * m)))
     r = float(np.sum(bad * u * m)) / of_both if of_both > 0.0 else 0.0
-    return doubt > _LEAST_DOUBT and r > max(_LEAST_CORRELATION, _SURE / math.sqrt(total))
+    return diagnostic > _LEAST_DOUBT and r > max(_LEAST_CORRELATION, _SURE / math.sqrt(total))

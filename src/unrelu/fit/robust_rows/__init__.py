@@ -2,7 +2,7 @@
 
     table --> starts --> growth (components chosen by BIC) --> mixture (EM on all rows) --> the last look --> one model
 
-``learn`` has the steps on one screen (the model of the genuine rows, which are the component with the largest share;
+``learn`` has the steps on one screen (the model of the inlier rows, which are the component with the largest share;
 docs/research/011), the last look, and asks whether outliers are only heavy tails. ``clustering`` has those of a given
 number of groups, all of interest. ``detection`` scores rows and judges a table.
 """

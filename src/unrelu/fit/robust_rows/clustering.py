@@ -21,14 +21,14 @@ from unrelu.contracts import (
     Assumptions,
     Block,
     BoolArray,
-    Census,
+    ColumnCounts,
     Evidence,
     FloatArray,
     MixtureReport,
     PairCorrelations,
+    Progress,
     Step,
-    Watch,
-    unwatched,
+    no_progress,
 )
 from unrelu.errors import InvalidDataError, UnreluWarning
 from unrelu.fit.columns import fit_columns
@@ -76,7 +76,7 @@ def fit_mixture(
     n_init: int,
     seed: int,
     most_rounds: int = 300,
-    watch: Watch = unwatched,
+    progress: Progress = no_progress,
 ) -> tuple[FittedMixture, tuple[RectifiedGaussian, ...]]:
     """The mixture of ``n_components`` rectified Gaussians of highest likelihood, as far as the starts lead there, and
     its components as models of all columns.
@@ -84,29 +84,29 @@ def fit_mixture(
     ``n_init``: starts from random seeds, beside the one by growth. ``most_rounds``: passes of EM over all rows. Weights
     of rows should have a mean of 1 or more, the prior being worth a row of weight 1; a row of weight 0 holds only NaN.
     """
-    assumptions = replace(assumptions, nonnegative_bias=False, n_components=None)
+    assumptions = replace(assumptions, nonnegative_mean=False, n_components=None)
     size = int(np.clip(_CELLS // len(assumptions.floor), _FEWEST_ROWS, _MOST_ROWS))
     question = SubsampleQuestion.under(assumptions, max(size, _ROWS_PER_COMPONENT * n_components), seed)
     subsample = evidence.collect(question, remember=False)
     columns = varying_columns(subsample, assumptions, n_components, evidence.feature_names)
     # The other columns are constant in the whole table, or so rarely different that the sample did not see it. All
-    # columns are looked at, so that doubts about any of them are told, once.
+    # columns are looked at, so that diagnostics about any of them are told, once.
     others = np.setdiff1d(np.arange(len(assumptions.floor)), columns)
     alone = fit_columns(evidence.collect(PairMomentsQuestion.under(assumptions)), assumptions, evidence.feature_names)
-    shared = SharedColumns(others, alone.bias[others], alone.scale[others], alone.floor[others])
+    shared = SharedColumns(others, alone.mean[others], alone.scale[others], alone.floor[others])
     rng = np.random.default_rng(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
         trial = Trial.of(subsample, columns, assumptions, rng)
         with one_blas_thread():  # for many small products threads cost more than they give
-            start = trial.best_start(n_components, n_init, rng, watch)
-        settled = settle(evidence, start.mixture, most_rounds, watch, columns)
+            start = trial.best_start(n_components, n_init, rng, progress)
+        settled = settle(evidence, start.mixture, most_rounds, progress, columns)
         rounds, converged = settled.rounds, settled.rounds < most_rounds
         if n_components > 1:  # one component has all rows, however dense they are
-            settled = settle(evidence, settled.mixture, _CONVERGED_ROUNDS, watch, columns, converged=True)
+            settled = settle(evidence, settled.mixture, _CONVERGED_ROUNDS, progress, columns, converged=True)
             rounds += settled.rounds
     if trial.collapsed(settled.mixture).any():
-        what = "A component rests on one row, or on the copies of one: its norms say little."
+        what = "A component rests on one row, or on the copies of one: its standard deviations say little."
         warn(f"{what} Drop these rows if they are an artefact, or take fewer components.", "duplicated-rows")
     found = settled.mixture.finished()
     order = np.argsort(-found.shares, kind="stable")
@@ -114,7 +114,7 @@ def fit_mixture(
     final = evidence.collect(partial(_likelihood, mixture, columns, shared), remember=False)
     report = MixtureReport(
         n_rows=subsample.n_rows,
-        **Census(subsample.n_present, subsample.observed, subsample.above).facts,
+        **ColumnCounts(subsample.n_present, subsample.observed, subsample.above).facts,
         shares=tuple(mixture.shares.tolist()),
         rounds=start.rounds + rounds,
         converged=converged,
@@ -147,13 +147,13 @@ class SharedColumns:
     """Columns too constant to tell components apart: independent, and the same in all components."""
 
     columns: Annotated[ColumnIndex, "ints s"]
-    bias: Annotated[FloatArray, "floats s"]
+    mean: Annotated[FloatArray, "floats s"]
     scale: Annotated[FloatArray, "floats s"]
     floor: Annotated[FloatArray, "unbounded floats s"]
 
     @cached_property
     def _density(self) -> Density:
-        return Density(self.bias, self.scale, np.eye(len(self.bias)), self.floor)
+        return Density(self.mean, self.scale, np.eye(len(self.mean)), self.floor)
 
     def log_density(self, values: Values) -> FloatArray:
         """Per row."""
@@ -190,11 +190,7 @@ class FittedMixture:
         return np.asarray(density + self.shared.log_density(values))
 
     def model_of(
-        self,
-        component: Component,
-        by: GaussianComponent,
-        floor: tuple[float, ...],
-        names: tuple[str, ...] | None,
+        self, component: Component, by: GaussianComponent, floor: tuple[float, ...], names: tuple[str, ...] | None
     ) -> RectifiedGaussian:
         """A component as a model of all columns; ``by``: the one that rows are scored by."""
         assert isinstance(component, GaussianComponent), "clusters are"
@@ -206,11 +202,11 @@ class FittedMixture:
             covariance[self.shared.columns, self.shared.columns] = self.shared.scale**2
             return covariance
 
-        bias = np.empty(len(floor))
-        bias[self.columns], bias[self.shared.columns] = component.bias, self.shared.bias
+        mean = np.empty(len(floor))
+        mean[self.columns], mean[self.shared.columns] = component.mean, self.shared.mean
         same = by.correlation is component.correlation
         scoring = None if same else of_all(by.correlation)
-        return RectifiedGaussian(bias, of_all(component.correlation), floor, names, scoring_covariance=scoring)
+        return RectifiedGaussian(mean, of_all(component.correlation), floor, names, scoring_covariance=scoring)
 
 
 def _likelihood(mixture: Mixture, columns: ColumnIndex, shared: SharedColumns, block: Block) -> MixtureMoments:
@@ -240,26 +236,28 @@ class Trial:
     @classmethod
     def of(cls, subsample: Subsample, columns: ColumnIndex, assumptions: Assumptions, rng: np.random.Generator) -> Self:
         floors = tuple(assumptions.floor[j] for j in columns)
-        inner = replace(assumptions, floor=floors, mirrored=(), shapes=())
-        floor = np.array(inner.censoring).astype(subsample.values.dtype)
+        inner = replace(assumptions, floor=floors, negated=(), margins=())
+        floor = np.array(inner.censored_at).astype(subsample.values.dtype)
         x = np.ascontiguousarray(np.maximum(subsample.values[:, columns], floor))
         keys = np.where(np.isnan(x), -np.inf, x)  # NaN differs from itself
         _, first, copy_of = np.unique(keys, axis=0, return_index=True, return_inverse=True)
         values = x[first]
         weights = np.asarray(np.bincount(copy_of.ravel(), weights=subsample.weights), dtype=np.float64)
-        setting = Setting(inner, prior_record(values, inner, rng, outliers=False), assembled=True)
+        setting = Setting(inner, prior_record(values, inner, rng, outliers=False), nearest_one=True)
         z = np.clip(standardized(values, setting.floor), -_FAR, _FAR)
         return cls(SampledRows.of(values, weights), setting, np.any(values > floor, axis=1), z)
 
-    def best_start(self, n_components: int, n_init: int, rng: np.random.Generator, watch: Watch = unwatched) -> Settled:
+    def best_start(
+        self, n_components: int, n_init: int, rng: np.random.Generator, progress: Progress = no_progress
+    ) -> Settled:
         """The most likely of the starts that are sound, settled on the sample."""
         if n_components == 1:  # whose rows are all rows: nothing to settle
             return self.settled(self.one(), 1)
         starts = []
         for k in range(n_init):
-            watch(Step(STARTS, k, n_init + 1, "rows far apart"))
+            progress(Step(STARTS, k, n_init + 1, "rows far apart"))
             starts.append(self.seeded(n_components, rng))
-        watch(Step(STARTS, n_init, n_init + 1, "one group more at a time"))
+        progress(Step(STARTS, n_init, n_init + 1, "one group more at a time"))
         if (grown := self.grown(n_components)) is not None:
             starts.append(grown)
         starts = [start for start in starts if self.is_sound(start.mixture)] or starts
@@ -283,7 +281,7 @@ class Trial:
         """A start from one Gaussian, with one more at a time where that is most likely; None if it finds no place."""
         settled = self.settled(self.one())
         once = replace(self.rows, weights=np.ones(len(self.z)))  # copies make no better place for a component
-        trying = replace(self.setting, assembled=False)
+        trying = replace(self.setting, nearest_one=False)
         for k in range(2, n_components + 1):
             mixture = settled.mixture
             more = [

@@ -12,7 +12,7 @@ from typing import Annotated, Self
 
 import numpy as np
 
-from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray, Samples, Watch, unwatched
+from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray, Progress, Samples, no_progress
 from unrelu.errors import InvalidDataError
 from unrelu.fit.one_pass import Learned
 from unrelu.fit.robust_rows.learn import RobustLearned
@@ -24,9 +24,9 @@ from unrelu.posterior.density import Density, ScoreTail, rows_from_normals, scor
 
 _SIMULATED_CELLS, _FEWEST_SIMULATED, _MOST_SIMULATED = 2_000_000, 5_000, 100_000
 _MOST_DRIVERS = 3
-_NOTABLE = 2.0  # standard deviations from which a cell is named beside a stranger one
+_NOTABLE = 2.0  # standard deviations from which a cell is named beside a more outlying one
 
-Driver = tuple[int, float]  # a column, and how strange its cell is in signed standard deviations
+Driver = tuple[int, float]  # a column, and how outlying its cell is in signed standard deviations
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ class OutlierScores:
         if self.scores.floor is None or not len(self.tail.scores):
             raise InvalidDataError("it lacks the floor that its scores are cut off at, or the scores of simulated rows")
         if self.mixture is not None:
-            self.mixture.check_columns(self.columns, len(self.scores.bias))
+            self.mixture.check_columns(self.columns, len(self.scores.mean))
 
     @classmethod
     def of(cls, learned: Learned, floor_tolerance: float = 0.0, seed: int = 0) -> Self:
@@ -68,11 +68,11 @@ class OutlierScores:
         size = int(np.clip(_SIMULATED_CELLS // model.n_features, _FEWEST_SIMULATED, _MOST_SIMULATED))
         normals = np.random.default_rng(seed).standard_normal((size, model.n_features))
         by = model.scoring
-        rows = rows_from_normals(normals, by.bias, by.row_norms, by.correlation, by.floor)
+        rows = rows_from_normals(normals, by.mean, by.std, by.correlation, by.floor)
         return cls(*given, ScoreTail.of(cls(*given, ScoreTail(np.zeros(1))).score(rows)))
 
     def score(self, values: Values) -> FloatArray:
-        """One number per row, lower for stranger rows."""
+        """One number per row, lower for more outlying rows."""
         score = self.scores.score(values)
         if self.mixture is None or len(self.mixture.components) == 1:
             return score
@@ -92,22 +92,22 @@ def score_threshold(scores: OutlierScores, false_alarm_rate: float) -> float:
     def is_outlier(score: float) -> bool:
         return bool(scores.tail.p_value(np.array([score]))[0] < false_alarm_rate)
 
-    genuine = float(scores.tail.scores[-1])  # no row of the model scores higher, so its p-value is 1
+    inlier = float(scores.tail.scores[-1])  # no row of the model scores higher, so its p-value is 1
     step = 1.0
-    while not is_outlier(genuine - step):
+    while not is_outlier(inlier - step):
         step *= 2.0
-    outlier = genuine - step
-    while outlier < (middle := 0.5 * (outlier + genuine)) < genuine:
+    outlier = inlier - step
+    while outlier < (middle := 0.5 * (outlier + inlier)) < inlier:
         if is_outlier(middle):
             outlier = middle
         else:
-            genuine = middle
-    return genuine
+            inlier = middle
+    return inlier
 
 
 @dataclass(frozen=True, eq=False)
-class StrangeCells:
-    """By row, why it is strange (at most three cells, the strangest first), and all cells of a few rows."""
+class OutlierCells:
+    """By row, why it is outlying (at most three cells, the most outlying first), and all cells of a few rows."""
 
     drivers: dict[int, list[Driver]]
     whole: dict[int, FloatArray]
@@ -117,20 +117,20 @@ class StrangeCells:
 
 
 def strange_cells(
-    scorer: OutlierScores, rows: RowIndex, whole: frozenset[int], mirrored: tuple[bool, ...], block: Block
-) -> StrangeCells:
-    """A question, of some rows, given in order: which of their cells are strange? This costs d times a score. All cells
-    of the rows ``whole`` are told."""
+    scorer: OutlierScores, rows: RowIndex, whole: frozenset[int], negated: tuple[bool, ...], block: Block
+) -> OutlierCells:
+    """A question, of some rows, given in order: which of their cells are outlying? This costs d times a score. All
+    cells of the rows ``whole`` are told."""
     start, end = np.searchsorted(rows, [block.first_row, block.first_row + len(block.values)])
     asked = rows[start:end]
-    cells = scorer.scores.strangeness(block.values[asked - block.first_row])
-    if mirrored:
-        cells[:, list(mirrored)] *= -1.0
+    cells = scorer.scores.outlier_score(block.values[asked - block.first_row])
+    if negated:
+        cells[:, list(negated)] *= -1.0
     size = np.where(np.isnan(cells), 0.0, np.abs(cells))
     order = np.argsort(-size, axis=1, kind="stable")[:, :_MOST_DRIVERS]
-    found = StrangeCells({}, {})
+    found = OutlierCells({}, {})
     for i, row in enumerate(asked.tolist()):
-        # The strangest cell of a row, unless it is not strange at all, and up to two more that are by themselves.
+        # The most outlying cell of a row, unless it is not outlying at all, and up to two more that are by themselves.
         least = [0.0] + [_NOTABLE] * (_MOST_DRIVERS - 1)
         named = [j for j, low in zip(order[i].tolist(), least, strict=False) if size[i, j] > low]
         found.drivers[row] = [(j, float(cells[i, j])) for j in named]
@@ -152,7 +152,7 @@ class Verdict:
     p_values: FloatArray
     threshold: float
     top: RowIndex
-    cells: StrangeCells
+    cells: OutlierCells
     model_scores: FloatArray
 
     @property
@@ -160,7 +160,7 @@ class Verdict:
         return np.asarray(self.scores < self.threshold)
 
     def drivers(self, row: int) -> list[Driver]:
-        """Why a row is strange, if its cells were looked at: at most three cells."""
+        """Why a row is outlying, if its cells were looked at: at most three cells."""
         if row not in self.cells.drivers:
             raise LookupError(f"The cells of row {row:,} were not looked at: only those of the rows asked for are.")
         return self.cells.drivers[row]
@@ -173,18 +173,19 @@ def judge_rows(
     threshold: float,
     top: int = 10,
     every_flagged: bool = False,
-    watch: Watch = unwatched,
+    progress: Progress = no_progress,
 ) -> Verdict:
-    """Score every row, and look at the cells of the ``top`` strangest, or also of all that score below the threshold.
+    """Score every row, and look at the cells of the ``top`` most outlying, or also of all that score below the
+    threshold.
 
     ``samples`` show columns as the assumptions have them; drivers are signed as the table is.
     """
-    scores = scored_rows(samples, scorer.score, assumptions, watch)
-    strangest = np.argsort(scores, kind="stable")[:top]
-    wanted = np.union1d(strangest, np.flatnonzero(scores < threshold)) if every_flagged else np.sort(strangest)
-    cells = StrangeCells({}, {})
+    scores = scored_rows(samples, scorer.score, assumptions, progress)
+    most_outlying = np.argsort(scores, kind="stable")[:top]
+    wanted = np.union1d(most_outlying, np.flatnonzero(scores < threshold)) if every_flagged else np.sort(most_outlying)
+    cells = OutlierCells({}, {})
     if len(wanted):
-        engine = engine_for(samples, watch, "Looking at the cells of the strangest rows")
-        whole = frozenset(strangest.tolist())
-        cells = engine.collect(samples, partial(strange_cells, scorer, wanted, whole, assumptions.mirrored))
-    return Verdict(scores, scorer.tail.p_value(scores), threshold, strangest, cells, scorer.tail.scores)
+        engine = engine_for(samples, progress, "Looking at the cells of the most outlying rows")
+        whole = frozenset(most_outlying.tolist())
+        cells = engine.collect(samples, partial(strange_cells, scorer, wanted, whole, assumptions.negated))
+    return Verdict(scores, scorer.tail.p_value(scores), threshold, most_outlying, cells, scorer.tail.scores)

@@ -12,7 +12,7 @@ from typing import Self
 
 import numpy as np
 
-from unrelu.contracts import Block, BoolArray, Evidence, FloatArray, Step, Watch, unwatched
+from unrelu.contracts import Block, BoolArray, Evidence, FloatArray, Progress, Step, no_progress
 from unrelu.fit.robust_rows.mixture import (
     SETTLED,
     Component,
@@ -43,7 +43,7 @@ _WORST = 0.25  # the share of least likely rows on which a component is tried
 _FEWEST_OPEN = 10  # rows
 _SHARE = 0.1  # of the rows, to begin with
 _WIDER = 3.0
-_MOST_GAIN = 4.0  # log density a row, per standard deviation of the genuine rows' log density
+_MOST_GAIN = 4.0  # log density a row, per standard deviation of the inlier rows' log density
 _FAR = 20.0  # spreads, beyond which it does not matter how far
 _CALIBRATION_ROWS = 4000
 _ROUNDS_OF_ONE = 10
@@ -55,18 +55,18 @@ _NEAR = 1.0  # log-likelihood to be gained by rounds that a choice need not wait
 
 @dataclass(frozen=True, eq=False)
 class SampledRows:
-    """The rows in memory on which components are tried, as values and as evidence. ``watch`` hears of the rounds of EM
-    on them."""
+    """The rows in memory on which components are tried, as values and as evidence. ``progress`` hears of the rounds
+    of EM on them."""
 
     values: Values
     weights: FloatArray
     evidence: Evidence
-    watch: Watch = unwatched
+    progress: Progress = no_progress
 
     @classmethod
-    def of(cls, values: Values, weights: FloatArray, watch: Watch = unwatched) -> Self:
+    def of(cls, values: Values, weights: FloatArray, progress: Progress = no_progress) -> Self:
         samples = ArraySamples(values, weights=weights, block_rows=max(len(values), 1))
-        return cls(values, weights, Evidence(samples, LocalEngine()), watch)
+        return cls(values, weights, Evidence(samples, LocalEngine()), progress)
 
     def settled(self, mixture: Mixture, most_rounds: int) -> Settled:
         return settle(self.evidence, mixture, most_rounds, self._told(mixture))
@@ -77,9 +77,9 @@ class SampledRows:
             settled = settled.run_on(self.evidence, self._told(settled.mixture))
         return settled
 
-    def _told(self, mixture: Mixture) -> Watch:
+    def _told(self, mixture: Mixture) -> Progress:
         tried = f"{len(mixture.components)} groups"
-        return lambda step: self.watch(Step(CHOOSING, words=f"{tried}, {step.words}"))
+        return lambda step: self.progress(Step(CHOOSING, words=f"{tried}, {step.words}"))
 
     def weighted(self, shares: FloatArray | BoolArray) -> Block:
         """The rows by such shares of their weights."""
@@ -109,7 +109,7 @@ def choose_mixture(
     found: list[Settled] = []
     kept_by: list[BoolArray] = []
     for k, start in enumerate(starts):
-        rows.watch(Step(CHOOSING, k, len(starts), f"from start {k + 1}"))
+        rows.progress(Step(CHOOSING, k, len(starts), f"from start {k + 1}"))
         component = replace(start.component, setting=setting)
         one = rows.settled(with_side_components(component), _ROUNDS_OF_ONE)
         if not found:  # the level of the first goes for all, so that their likelihoods compare
@@ -130,25 +130,25 @@ def choose_mixture(
 
 
 def with_factors(rows: SampledRows, mixture: Mixture, setting: Setting) -> Setting:
-    """The setting of a wide table whose genuine rows are as likely by a few factors as by all correlations.
+    """The setting of a wide table whose inlier rows are as likely by a few factors as by all correlations.
 
     Asked once: a component that went from one to the other would never settle.
     """
     if rows.values.shape[1] <= _WIDE:
         return setting
     mixture = rows.settled(mixture, _ROUNDS_FOR_FACTORS).mixture
-    genuine = mixture.posterior(rows.values)[0][:, mixture.main]
-    _, pairs, n = setting.fit(setting.question(rows.weighted(genuine)))
+    inlier = mixture.posterior(rows.values)[0][:, mixture.main]
+    _, pairs, n = setting.fit(setting.question(rows.weighted(inlier)))
     return replace(setting, factors=enough_factors(pairs, n, _MOST_FACTORS))
 
 
 def noise_below(component: GaussianComponent, normals: FloatArray) -> NoiseComponent:
-    """Density of the unexplained: that of the genuine rows twice as far out as their lowest percent."""
-    law, floor = component.density, np.array(component.setting.assumptions.floor)
-    rows = rows_from_normals(normals, law.bias, law.scale, law.correlation, floor)
-    scores = law.score(rows, converged=False)
+    """Density of the unexplained: that of the inlier rows twice as far out as their lowest percent."""
+    distribution, floor = component.density, np.array(component.setting.assumptions.floor)
+    rows = rows_from_normals(normals, distribution.mean, distribution.scale, distribution.correlation, floor)
+    scores = distribution.score(rows, converged=False)
     level = 2.0 * float(np.quantile(scores, 0.01)) - float(np.median(scores))
-    return NoiseComponent(level, law.log_cell_unit, component.setting.floor)
+    return NoiseComponent(level, distribution.log_cell_unit, component.setting.floor)
 
 
 def grow(rows: SampledRows, settled: Settled, base: Mixture, setting: Setting, most: int) -> Settled:
@@ -160,7 +160,7 @@ def grow(rows: SampledRows, settled: Settled, base: Mixture, setting: Setting, m
         grown = one_more(rows, base, setting, settled.bic)
         if grown is None:
             break
-        rows.watch(Step(CHOOSING, words=f"{len(grown.mixture.components)} groups lower the BIC to {grown.bic:,.0f}"))
+        rows.progress(Step(CHOOSING, words=f"{len(grown.mixture.components)} groups lower the BIC to {grown.bic:,.0f}"))
         settled, base = grown, grown.mixture
     return rows.run_on(settled)
 
@@ -174,7 +174,7 @@ def one_more(rows: SampledRows, mixture: Mixture, setting: Setting, to_beat: flo
     def run_on(settled: Settled) -> Settled:
         return settled if settled.is_within(_NEAR) else settled.run_on(rows.evidence)
 
-    def has_genuine_majority(settled: Settled) -> bool:
+    def has_inlier_majority(settled: Settled) -> bool:
         """Scattered rows may be fewer than the genuine ones only: histograms fit any table that is not quite normal."""
         found = settled.mixture
         scattered = [isinstance(component, IndependentComponent) for component in found.components]
@@ -187,15 +187,15 @@ def one_more(rows: SampledRows, mixture: Mixture, setting: Setting, to_beat: flo
     racing = map_in_threads(
         lambda component: settle(rows.evidence, mixture.with_component(component, _SHARE), first_rounds), tried
     )
-    racing = list(filter(has_genuine_majority, racing))
+    racing = list(filter(has_inlier_majority, racing))
     while racing:
         best = min(racing, key=lambda settled: settled.bic)
         bound = min(best.bic, to_beat)
         racing = [settled for settled in racing if settled is best or settled.hoped_bic < bound]
         if all(settled.is_within(_NEAR) or settled.hoped_bic >= to_beat for settled in racing):
             return best if best.bic < to_beat else None
-        rows.watch(Step(CHOOSING, words=f"{len(racing)} ways to add a group, the best with BIC {best.bic:,.0f}"))
-        racing = list(filter(has_genuine_majority, map_in_threads(run_on, racing)))
+        rows.progress(Step(CHOOSING, words=f"{len(racing)} ways to add a group, the best with BIC {best.bic:,.0f}"))
+        racing = list(filter(has_inlier_majority, map_in_threads(run_on, racing)))
     return None
 
 
@@ -213,9 +213,9 @@ def candidates(rows: SampledRows, mixture: Mixture, setting: Setting) -> Iterato
     yield replace(  # the same columns, but independent
         main, correlation=np.eye(d), loadings=None if main.loadings is None else np.zeros((d, 0))
     )
-    beyond = np.zeros(n, dtype=bool)
-    beyond[open_rows] = split_column(rows.values[open_rows], setting.floor)
-    yield rows.gaussian_on(beyond, setting)
+    censoring = np.zeros(n, dtype=bool)
+    censoring[open_rows] = split_column(rows.values[open_rows], setting.floor)
+    yield rows.gaussian_on(censoring, setting)
 
 
 def scattered_candidate(rows: SampledRows, mixture: Mixture, setting: Setting) -> IndependentComponent | None:
@@ -248,5 +248,5 @@ def split_column(values: Values, floor: FloatArray) -> BoolArray:
     between = counts * (n - counts) / n**2 * (high - low) ** 2
     explained = between / np.maximum(z.var(axis=0), 1e-12)
     cut, column = np.unravel_index(int(np.argmax(explained)), explained.shape)
-    beyond = z[:, column] > ordered[cut, column]
-    return np.asarray(beyond if beyond.mean() <= 0.5 else ~beyond)
+    censoring = z[:, column] > ordered[cut, column]
+    return np.asarray(censoring if censoring.mean() <= 0.5 else ~censoring)

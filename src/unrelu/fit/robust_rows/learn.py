@@ -1,20 +1,20 @@
 """The robust method on one screen: a sample of the rows, starts, growth, all rows, the last look.
 
 The last look: rows that no component explains lose their weight, and the model does not notice the loss. Under the
-model a known number of genuine rows scores below any level. Where the table has significantly more, the level with the
-largest excess is a cut, and rows below it get weight 0. The cut takes genuine rows with it; so the record of the
+model a known number of inlier rows scores below any level. Where the table has significantly more, the level with the
+largest excess is a cut, and rows below it get weight 0. The cut takes inlier rows with it; so the record of the
 weighted rows is completed by what the model itself puts below the cut,
 
     sum_i gamma_i 1{score > cut} T(x_i)  +  N E_model[ T(x) 1{score <= cut} ],
 
 simulated with common random numbers from the current model, until model and record agree. T are the statistics of
-the one-pass learner, N the number of genuine rows. On a clean table there is no excess, no cut and no simulation
+the one-pass learner, N the number of inlier rows. On a clean table there is no excess, no cut and no simulation
 noise: the fit is the one-pass fit.
 
 Are rows taken for outliers, or only the tails of a table that is heavier than a normal one? Rows of a multivariate t
 distribution are those of a normal one, each widened by a factor c of its own, with 1/c^2 ~ Gamma(nu/2, nu/2): there is
-every factor between the usual and the rarest, and no row is of another kind. So three laws of the rows are compared,
-all about the genuine rows' own means and correlations,
+every factor between the usual and the rarest, and no row is of another kind. So three distributions of the rows are
+compared, all about the inlier rows' own means and correlations,
 
     t            c of a t distribution with nu degrees of freedom, in units a
     two widths   c is one of two numbers: most rows as they are, and others wider
@@ -35,20 +35,20 @@ import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.stats import gamma, poisson
 
-from unrelu.checks.findings import doubts_of
+from unrelu.checks.findings import diagnostics_of
 from unrelu.checks.misfit import look_at
 from unrelu.contracts import (
     Assumptions,
     Block,
     BoolArray,
-    Census,
-    Doubt,
+    ColumnCounts,
+    Diagnostic,
     Evidence,
     FloatArray,
+    Progress,
     RobustReport,
     Step,
-    Watch,
-    unwatched,
+    no_progress,
 )
 from unrelu.errors import InvalidDataError, UnreluWarning
 from unrelu.fit.one_pass import Learned, Stages, fit_record, learn_record
@@ -76,12 +76,12 @@ from unrelu.posterior.density import ScoreTail, rows_from_normals, seen_sum
 
 REWEIGHTING = "Reweighting rows"
 
-_GENUINE = 0.5  # weight from which on a row says something of the model
+_INLIER = 0.5  # weight from which on a row says something of the model
 _START_ROWS, _ROWS_PER_COLUMN = 1500, 5  # at least, to begin on
 _ALIKE = 0.8  # halves that share less lead to other rows
 _MAJORITY, _CLEAR_MAJORITY = 0.45, 0.6
 # of the last look
-_WIDEST_TAIL = 0.05  # the share of genuine rows a cut may take
+_WIDEST_TAIL = 0.05  # the share of inlier rows a cut may take
 _SIGNIFICANT = 1e-4  # probability of such an excess on a clean table, at any one level
 _SIMULATED, _MOST_SIMULATED = 20_000, 60_000
 _MOST_ROUNDS = 10
@@ -91,15 +91,15 @@ _SWEEP_ERROR = 0.1  # log density a column that a sweep may be off: twice what i
 _WIDTHS = np.linspace(np.log(0.25), np.log(16.0), 15)  # logarithms of c, at which densities are computed
 _FINE = np.linspace(_WIDTHS[0], _WIDTHS[-1], 141)
 _DEGREES = np.array([2.2, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 15.0, 20.0, 30.0])
-_UNITS = np.geomspace(0.4, 2.0, 41)  # a, where the genuine rows' spread is 1
+_UNITS = np.geomspace(0.4, 2.0, 41)  # a, where the inlier rows' spread is 1
 _SHARES = np.array([0.003, 0.006, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.27, 0.35, 0.45])
-_LITTLE = 0.02  # of a row norm, which nobody needs to hear of
+_LITTLE = 0.02  # of a standard deviation, which nobody needs to hear of
 _CLEARLY = 6.0  # log-likelihood by which two widths would have to be likelier
 
 
 @dataclass(frozen=True, eq=False)
 class RobustLearned(Learned):
-    """The model of the genuine rows, and the mixture that tells them from others.
+    """The model of the inlier rows, and the mixture that tells them from others.
 
     ``row_weights``: one per row of the table, 0 for outliers, without the table's own weights. The mixture speaks of
     the columns ``columns``, those by which rows can be judged.
@@ -114,29 +114,29 @@ class RobustLearned(Learned):
 
 
 def learn_robustly(
-    evidence: Evidence, assumptions: Assumptions, max_groups: int, seed: int, watch: Watch = unwatched
+    evidence: Evidence, assumptions: Assumptions, max_groups: int, seed: int, progress: Progress = no_progress
 ) -> RobustLearned:
-    """The model of the genuine rows."""
+    """The model of the inlier rows."""
     sample, names, rng = sampled_table(evidence, assumptions, seed), evidence.feature_names, np.random.default_rng(seed)
     columns = check_table(sample, assumptions, names)
     values = np.ascontiguousarray(sample.values[:, columns])
     # Rows are judged by what fits them best; a rank or signs that the user assumes are for the result.
-    free = replace(assumptions, n_components=None, nonnegative_bias=False)
-    inner = replace(free, floor=tuple(assumptions.floor[j] for j in columns), mirrored=(), shapes=())
+    free = replace(assumptions, n_components=None, nonnegative_mean=False)
+    inner = replace(free, floor=tuple(assumptions.floor[j] for j in columns), negated=(), margins=())
     repeats, values_once = find_repeated_rows(values, inner)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
-        watch(Step(CHOOSING, words="looking for places to start"))
+        progress(Step(CHOOSING, words="looking for places to start"))
         # Many small products and factorizations: BLAS threads would cost more than they give, and on a busy machine
         # wait for each other. Scoring rows has threads of its own.
         with one_blas_thread():
             setting = Setting(inner, prior_record(values_once, inner, rng))
             some = rng.permutation(len(values_once))[: max(_START_ROWS, _ROWS_PER_COLUMN * len(columns))]
             starts = concentrated_starts(values_once[np.sort(some)], setting, rng)
-            rows = SampledRows.of(values, sample.effective_weights, watch)
+            rows = SampledRows.of(values, sample.effective_weights, progress)
             settled = choose_mixture(rows, starts, repeats, setting, max_groups, rng)
-        mixture, rounds = settle_on_all(evidence, settled, sample, columns, watch)
-        found = Refit(evidence, mixture, free, columns, rng, np.isnan(sample.values), watch).reweighted()
+        mixture, rounds = settle_on_all(evidence, settled, sample, columns, progress)
+        found = Refit(evidence, mixture, free, columns, rng, np.isnan(sample.values), progress).reweighted()
         tails = heavy_tails(mixture, values, sample.effective_weights) if found.share_downweighted > 0.0 else None
     own = _two_groups(float(mixture.shares[mixture.main]), sample.n_present)
     try:
@@ -147,42 +147,40 @@ def learn_robustly(
         own.append(_own_tails(*tails, stages.rows.scale[columns], evidence, assumptions, columns))
     look = look_at(evidence, assumptions)
     if look is not None:
-        look = look.trimmed(found.weights[look.rows] > _GENUINE)
-    doubts = doubts_of(found.record, stages.rows, assumptions, stages.pairs, stages.assembly, look)
+        look = look.trimmed(found.weights[look.rows] > _INLIER)
+    diagnostics = diagnostics_of(found.record, stages.rows, assumptions, stages.pairs, stages.nearest, look)
     report = RobustReport.of(
         "robust",
         sample.n_rows,
         found.record.effective_rows,
-        Census(sample.n_present, sample.observed, sample.above, found.record.count < 0.5),
-        stages.assembly,
+        ColumnCounts(sample.n_present, sample.observed, sample.above, found.record.count < 0.5),
+        stages.nearest,
         rounds=rounds + found.rounds,
         share_downweighted=found.share_downweighted,
         groups=mixture.groups,
         cut_p_value=found.cut_p_value,
         starts_disagreed=any(start.overlap(starts[0]) < _ALIKE for start in starts[1:]),
-        doubts=(*own, *doubts),
+        diagnostics=(*own, *diagnostics),
         **assumptions.limits,
     )
     more = {"row_weights": found.weights, "mixture": mixture.finished(), "columns": columns}
     return RobustLearned.of(stages, report, assumptions.n_components, found.record.weight, **more)
 
 
-def _two_groups(share: float, n_rows: int) -> list[Doubt]:
-    """What to say where the genuine rows are not clearly the larger group."""
+def _two_groups(share: float, n_rows: int) -> list[Diagnostic]:
+    """What to say where the inlier rows are not clearly the larger group."""
     if share >= _CLEAR_MAJORITY:
         return []
-    genuine, others = round(n_rows * share), round(n_rows * (1.0 - share))
+    inlier, others = round(n_rows * share), round(n_rows * (1.0 - share))
     if share >= _MAJORITY:
-        found = (
-            f"the rows fall in groups of about {genuine:,} and {others:,} that explain the table about equally well."
-        )
+        found = f"the rows fall in groups of about {inlier:,} and {others:,} that explain the table about equally well."
     else:
         found = (
-            f"no single model fits most rows: the largest part that fits one is about {genuine:,}, the rest {others:,}."
+            f"no single model fits most rows: the largest part that fits one is about {inlier:,}, the rest {others:,}."
         )
-    words = f"{found} The {genuine:,} were taken as genuine, but the table cannot say so."
-    remedy = "Look at the weights of the rows, or split the table; where columns are skewed, give them shape='auto'."
-    return [Doubt("ambiguous-majority", (), words, remedy)]
+    words = f"{found} The {inlier:,} were taken as genuine, but the table cannot say so."
+    remedy = "Look at the weights of the rows, or split the table; where columns are skewed, give them margins='auto'."
+    return [Diagnostic("ambiguous-majority", (), words, remedy)]
 
 
 # --- the last look --------------------------------------------------------------------------------
@@ -208,11 +206,11 @@ def verdicts_of(mixture: Mixture, columns: ColumnIndex, block: Block) -> RowVerd
     values = selected(block.values, columns)
     weights = np.ones(len(values)) if block.weights is None else block.weights
     joint = mixture.joint(values, converged=True)
-    genuine = normalized(joint)[0][:, mixture.main]
+    inlier = normalized(joint)[0][:, mixture.main]
     score = joint[:, mixture.main] - np.log(mixture.shares[mixture.main])
-    law = mixture.main_component
-    score += seen_sum(values, law.setting.floor, law.density.log_cell_unit)
-    return RowVerdicts(((block.first_row, np.stack([genuine, score, weights], axis=1)),))
+    distribution = mixture.main_component
+    score += seen_sum(values, distribution.setting.floor, distribution.density.log_cell_unit)
+    return RowVerdicts(((block.first_row, np.stack([inlier, score, weights], axis=1)),))
 
 
 def reweighted_moments(question: PairMomentsQuestion, weights: FloatArray, block: Block) -> PairMoments:
@@ -240,7 +238,7 @@ def excess_cut(scores: FloatArray, weights: FloatArray, tail: ScoreTail) -> floa
 
 @dataclass(frozen=True, eq=False)
 class Reweighted:
-    """The record of the genuine rows, the weights of all (without those of the table), and where the cut fell.
+    """The record of the inlier rows, the weights of all (without those of the table), and where the cut fell.
 
     ``share_downweighted``: of the rows, those of weight 0 in the table aside, that count less than half.
     """
@@ -268,21 +266,21 @@ class Refit:
     columns: ColumnIndex
     rng: np.random.Generator
     missing: BoolArray
-    watch: Watch = unwatched
+    progress: Progress = no_progress
 
     def reweighted(self) -> Reweighted:
-        self.watch(Step(REWEIGHTING, words="scoring all rows"))
+        self.progress(Step(REWEIGHTING, words="scoring all rows"))
         verdicts = self.evidence.collect(partial(verdicts_of, self.mixture, self.columns), remember=False).table
-        genuine, scores, given = verdicts.T
-        data, density = self._record(genuine), self.mixture.main_component.density
+        inlier, scores, given = verdicts.T
+        data, density = self._record(inlier), self.mixture.main_component.density
         simulated = self._simulated(self._solve(data), self.rng.standard_normal((_SIMULATED, len(self.columns))))
         tail = ScoreTail.of(density.score(selected(simulated, self.columns)))
-        cut = excess_cut(scores, genuine * given, tail)
-        weights, rounds = genuine, 0
+        cut = excess_cut(scores, inlier * given, tail)
+        weights, rounds = inlier, 0
         if cut > -np.inf:
-            weights = np.where(scores > cut, genuine, 0.0)
+            weights = np.where(scores > cut, inlier, 0.0)
             words = f"{np.count_nonzero(scores <= cut):,} rows that no group explains lose their weight"
-            self.watch(Step(REWEIGHTING, words=words))
+            self.progress(Step(REWEIGHTING, words=words))
             size = int(np.clip(len(scores), _SIMULATED, _MOST_SIMULATED))
             data, rounds = self.complete(
                 self._record(weights), self.rng.standard_normal((size, len(self.columns))), cut
@@ -294,7 +292,7 @@ class Refit:
         """The record that agrees with the rows above the cut and with its own model below it, and the rounds taken."""
         record, stages, density = data, self._solve(data), self.mixture.main_component.density
         for rounds in range(1, _MOST_ROUNDS + 1):
-            self.watch(Step(REWEIGHTING, rounds, _MOST_ROUNDS, "completing the record below the cut"))
+            self.progress(Step(REWEIGHTING, rounds, _MOST_ROUNDS, "completing the record below the cut"))
             rows = self._simulated(stages, normals)
             values = selected(rows, self.columns)
             # A sweep tells most of the rows that do not score below the cut.
@@ -306,9 +304,9 @@ class Refit:
             simulated = PairMomentsQuestion.under(self.assumptions)(Block(rows[below]))
             record = completed(data, simulated, data.weight * share / (1.0 - share))
             before, stages = stages.rows, self._solve(record)
-            bias = np.abs(before.bias - stages.rows.bias)[self.columns] / stages.rows.bias_stderr[self.columns]
-            scale = np.abs(before.scale - stages.rows.scale)[self.columns] / stages.rows.scale_stderr[self.columns]
-            if max(np.nanmax(bias), np.nanmax(scale)) < _AGREED:
+            mean = np.abs(before.mean - stages.rows.mean)[self.columns] / stages.rows.mean_stderr[self.columns]
+            scale = np.abs(before.scale - stages.rows.scale)[self.columns] / stages.rows.std_stderr[self.columns]
+            if max(np.nanmax(mean), np.nanmax(scale)) < _AGREED:
                 return record, rounds
         return record, _MOST_ROUNDS
 
@@ -321,9 +319,9 @@ class Refit:
 
     def _simulated(self, stages: Stages, normals: FloatArray) -> FloatArray:
         """Rows of the model from rows of independent normals; columns that do not vary hold their constant."""
-        rows = np.tile(np.maximum(stages.rows.bias, self.assumptions.floor), (len(normals), 1))
+        rows = np.tile(np.maximum(stages.rows.mean, self.assumptions.floor), (len(normals), 1))
         model = stages.distribution.marginal(self.columns.tolist())
-        rows[:, self.columns] = rows_from_normals(normals, model.bias, model.row_norms, model.correlation, model.floor)
+        rows[:, self.columns] = rows_from_normals(normals, model.mean, model.std, model.correlation, model.floor)
         if self.missing.any():
             rows[self.missing[np.arange(len(rows)) % len(self.missing)]] = np.nan
         return rows
@@ -356,8 +354,8 @@ def heavy_tails(mixture: Mixture, values: Values, weights: FloatArray) -> tuple[
     density = np.exp(fine - highest)
     level = float(weights @ highest[:, 0])
 
-    def likelihoods(laws: FloatArray) -> FloatArray:
-        return np.asarray(level + weights @ np.log(np.maximum(density @ laws, 1e-300)))
+    def likelihoods(distributions: FloatArray) -> FloatArray:
+        return np.asarray(level + weights @ np.log(np.maximum(density @ distributions, 1e-300)))
 
     given = [(nu, a) for nu in _DEGREES for a in _UNITS]
     of_t = likelihoods(np.stack([_widths_of_t(nu, a) for nu, a in given], axis=1))
@@ -365,9 +363,9 @@ def heavy_tails(mixture: Mixture, values: Values, weights: FloatArray) -> tuple[
     pairs = []
     for one in np.flatnonzero(np.abs(_FINE) < np.log(1.3))[::2]:
         for other in range(int(one) + 4, len(_FINE), 3):
-            law = np.zeros((len(_FINE), len(_SHARES)))
-            law[one], law[other] = 1.0 - _SHARES, _SHARES
-            pairs.append(law)
+            distribution = np.zeros((len(_FINE), len(_SHARES)))
+            distribution[one], distribution[other] = 1.0 - _SHARES, _SHARES
+            pairs.append(distribution)
     of_two = likelihoods(np.concatenate(pairs, axis=1))
     of_groups = float(weights @ mixture.posterior(values)[1])
     bic_t = -2.0 * of_t[best] + (main.n_parameters + 1) * np.log(n)
@@ -381,7 +379,7 @@ def heavy_tails(mixture: Mixture, values: Values, weights: FloatArray) -> tuple[
 def _widths_of_t(nu: float, a: float) -> FloatArray:
     """Probabilities of the fine widths."""
     half = 0.5 * (_FINE[1] - _FINE[0])
-    edges = np.exp(-2.0 * np.append(_FINE - half, _FINE[-1] + half)) * a * a  # 1/c^2 has the law of a^-2 Gamma
+    edges = np.exp(-2.0 * np.append(_FINE - half, _FINE[-1] + half)) * a * a  # 1/c^2 has the distribution of a^-2 Gamma
     edges[0], edges[-1] = np.inf, 0.0
     return np.asarray(-np.diff(gamma.cdf(edges, 0.5 * nu, scale=2.0 / nu)))
 
@@ -393,27 +391,29 @@ def _own_tails(
     evidence: Evidence,
     assumptions: Assumptions,
     columns: ColumnIndex,
-) -> Doubt:
+) -> Diagnostic:
     """What is off in the spreads of columns: of the robust fit, and of a one-pass fit with no row left out."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # it is looked at, and not the result
-        record = evidence.collect(PairMomentsQuestion.under(assumptions, shapes=False), remember=False)
+        record = evidence.collect(PairMomentsQuestion.under(assumptions, margins=False), remember=False)
         everything = fit_record(record, assumptions)[0].scale[columns]
     off, other = (1.0 - float(np.median(given / spread)) for given in (robust, everything))
     if off < _LITTLE:
-        said = "Row norms hardly suffer from it here; far rows are likelier than the model says."
+        said = "Row standard deviations hardly suffer from it here; far rows are likelier than the model says."
     elif abs(other) < 0.5 * off:
         said = (
-            f"Row norms are then about {off:.0%} too small. method='one_pass' was tried: it takes all rows for genuine,"
-            f" and its row norms are off by {abs(other):.0%}; far rows are likelier than either model says."
+            f"Row standard deviations are then about {off:.0%} too small. method='one_pass' was tried: it takes all"
+            f" rows for genuine,"
+            f" and its standard deviations are off by {abs(other):.0%}; far rows are likelier than either model says."
         )
     else:
         said = (
-            f"Row norms are then about {off:.0%} too small. method='one_pass' was tried, too: its row norms"
+            f"Row standard deviations are then about {off:.0%} too small. method='one_pass' was tried, too: its"
+            f" standard deviations"
             f" are off by {abs(other):.0%}."
         )
     words = (
         "rows that were taken for outliers continue the tails of the others, and no gap parts them: a t distribution"
         f" with about {degrees:.2g} degrees of freedom explains the table better than a normal one with outliers does."
     )
-    return Doubt("tails-not-outliers", (), words, said)
+    return Diagnostic("tails-not-outliers", (), words, said)

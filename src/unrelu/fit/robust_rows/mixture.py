@@ -23,14 +23,14 @@ from unrelu.contracts import (
     Evidence,
     FloatArray,
     PairCorrelations,
+    Progress,
     RowGroup,
     RowParameters,
     Step,
-    Watch,
-    unwatched,
+    no_progress,
 )
 from unrelu.errors import InvalidDataError
-from unrelu.fit.nearest import assemble
+from unrelu.fit.nearest import nearest_covariance
 from unrelu.fit.one_pass import fit_record
 from unrelu.fit.shrinkage import error_share, factor_target, shrunken
 from unrelu.kernels.cell_shares import add_bin_counts, histogram_log_densities
@@ -60,33 +60,33 @@ class Setting:
     """What the components of one fit share.
 
     ``prior`` is a record worth one row, which keeps every fit possible; None once there are no more fits to come.
-    ``factors``: how many explain the correlations of the genuine rows, where that is known and makes densities cheap.
-    ``assembled``: the Gaussians are a result, not a means: weights are numbers of rows, correlations are assembled.
+    ``factors``: how many explain the correlations of the inlier rows, where that is known and makes densities cheap.
+    ``nearest_one``: the Gaussians are a result, not a means: weights are numbers of rows, correlations are assembled.
     """
 
     assumptions: Assumptions
     prior: PairMoments | None
     factors: int | None = None
-    assembled: bool = False
+    nearest_one: bool = False
 
     @property
     def floor(self) -> FloatArray:
-        return np.array(self.assumptions.censoring)
+        return np.array(self.assumptions.censored_at)
 
     @property
     def question(self) -> PairMomentsQuestion:
-        return PairMomentsQuestion.under(self.assumptions, shapes=False)
+        return PairMomentsQuestion.under(self.assumptions, margins=False)
 
     def fit(self, record: PairMoments) -> tuple[RowParameters, PairCorrelations, float]:
         """Columns and pairs of the record with the prior, whatever signs or rank the user assumes: those are for the
         result. And of how many rows they are."""
         record = record if self.prior is None else record.merge(self.prior)
-        if self.assembled:  # weights are numbers of rows (half of a row is a row to Kish); never fewer than two
+        if self.nearest_one:  # weights are numbers of rows (half of a row is a row to Kish); never fewer than two
             o = record.observed
             observed = None if o is None else replace(o, squared_weight=np.minimum(o.count, o.count**2 / 2.0))
             squared_weight = min(record.weight, record.weight**2 / 2.0)
             record = replace(record, squared_weight=squared_weight, observed=observed)
-        rows, pairs = fit_record(record, replace(self.assumptions, nonnegative_bias=False, n_components=None))
+        rows, pairs = fit_record(record, replace(self.assumptions, nonnegative_mean=False, n_components=None))
         return rows, pairs, record.effective_rows
 
 
@@ -98,29 +98,29 @@ class GaussianComponent:
     """
 
     setting: Setting
-    bias: Annotated[FloatArray, "floats c"]
+    mean: Annotated[FloatArray, "floats c"]
     scale: Annotated[FloatArray, "floats c"]
     correlation: Annotated[FloatArray, "floats c c"]
     kind: str = "gaussian"
     loadings: Annotated[FloatArray, "floats c k"] | None = None
 
     def __post_init__(self) -> None:
-        if len(self.setting.assumptions.floor) != len(self.bias):
+        if len(self.setting.assumptions.floor) != len(self.mean):
             raise InvalidDataError("a component is not of the columns whose floors it states")
 
     @property
     def n_columns(self) -> int:
-        return len(self.bias)
+        return len(self.mean)
 
     @property
     def n_parameters(self) -> int:
         """Those of all correlations, also where factors stand for them: they do so to save time, not groups."""
-        d = len(self.bias)
+        d = len(self.mean)
         return d + d * (d + 1) // 2
 
     @cached_property
     def density(self) -> Density:
-        return Density(self.bias, self.scale, self.correlation, self.setting.floor, self.loadings)
+        return Density(self.mean, self.scale, self.correlation, self.setting.floor, self.loadings)
 
     def log_density(self, values: Values, converged: bool = False) -> FloatArray:
         return self.density.log_density(values, None, converged)
@@ -140,12 +140,12 @@ def gaussian_from(record: PairMoments, setting: Setting) -> GaussianComponent:
     rows, pairs, n = setting.fit(record)
     if setting.factors is not None:
         target = factor_target(pairs, n, setting.factors)
-        return GaussianComponent(setting, rows.bias, rows.scale, target.matrix, loadings=target.loadings)
+        return GaussianComponent(setting, rows.mean, rows.scale, target.matrix, loadings=target.loadings)
     correlation = np.nan_to_num(pairs.correlation)
-    if setting.assembled:
-        correlation = assemble(rows.scale, pairs)[0] / np.outer(rows.scale, rows.scale)
+    if setting.nearest_one:
+        correlation = nearest_covariance(rows.scale, pairs)[0] / np.outer(rows.scale, rows.scale)
     keep = 1.0 - error_share(pairs.correlation, pairs.stderr)
-    return GaussianComponent(setting, rows.bias, rows.scale, shrunken(correlation, keep))
+    return GaussianComponent(setting, rows.mean, rows.scale, shrunken(correlation, keep))
 
 
 @dataclass(frozen=True, eq=False)
@@ -239,7 +239,7 @@ class RepeatedRowComponent:
 
 @dataclass(frozen=True, eq=False)
 class NoiseComponent:
-    """Whatever no component explains: an improper density, ``level`` in cell units of the genuine rows.
+    """Whatever no component explains: an improper density, ``level`` in cell units of the inlier rows.
 
     With it one far row cannot take a component with it (Coretto and Hennig 2016).
     """
@@ -429,9 +429,9 @@ class Settled:
         """What the BIC would be if EM were run on, by its rate."""
         return self.bic - 2.0 * self.to_gain
 
-    def run_on(self, evidence: Evidence, watch: Watch = unwatched) -> Settled:
+    def run_on(self, evidence: Evidence, progress: Progress = no_progress) -> Settled:
         """A few rounds more."""
-        further = settle(evidence, self.mixture, _ROUNDS_AT_A_TIME, watch)
+        further = settle(evidence, self.mixture, _ROUNDS_AT_A_TIME, progress)
         return replace(further, rounds=self.rounds + further.rounds)
 
 
@@ -439,7 +439,7 @@ def settle(
     evidence: Evidence,
     mixture: Mixture,
     most_rounds: int,
-    watch: Watch = unwatched,
+    progress: Progress = no_progress,
     columns: ColumnIndex | None = None,
     converged: bool = False,
 ) -> Settled:
@@ -455,7 +455,7 @@ def settle(
         mixture, weight = mixture.refitted(moments), moments.weight
         levels.append(moments.log_likelihood)
         words = f"round {len(levels)}, log-likelihood {levels[-1]:,.1f}"
-        watch(Step("Reading all rows", len(levels), most_rounds, words))
+        progress(Step("Reading all rows", len(levels), most_rounds, words))
         if len(levels) > 2:
             # The fits to pairs are not exactly maximum likelihood, so that a round may also lose a little.
             last, before = abs(levels[-1] - levels[-2]), abs(levels[-2] - levels[-3])
@@ -466,7 +466,7 @@ def settle(
 
 
 def settle_on_all(
-    evidence: Evidence, settled: Settled, subsample: Subsample, columns: ColumnIndex, watch: Watch = unwatched
+    evidence: Evidence, settled: Settled, subsample: Subsample, columns: ColumnIndex, progress: Progress = no_progress
 ) -> tuple[Mixture, int]:
     """EM on all rows, as far as the sample's estimate is from theirs.
 
@@ -483,5 +483,5 @@ def settle_on_all(
     needed = int(np.clip(needed, 0, _MOST_FULL_ROUNDS))
     if needed == 0 or len(mixture.components) == 1:
         return mixture, settled.rounds
-    full = settle(evidence, mixture, needed, watch, columns)
+    full = settle(evidence, mixture, needed, progress, columns)
     return full.mixture, settled.rounds + full.rounds

@@ -61,7 +61,7 @@ def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str
             f"Only {n:,} rows for {d:,} columns: telling outlier rows from genuine ones takes at least two rows a"
             " column. Add rows, drop columns, or take a model that is not robust (one_pass)."
         )
-    floor = np.array(assumptions.censoring).astype(subsample.values.dtype)
+    floor = np.array(assumptions.censored_at).astype(subsample.values.dtype)
     x = at_least(subsample.values, floor)
     first, _, counts = distinct_rows(x)
     most = int(np.argmax(counts))
@@ -70,7 +70,7 @@ def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str
     if counts[most] > len(x) / 2 and not np.isnan(row).any() and (row > floor).any():
         raise InvalidDataError(
             f"{counts[most] / len(x):.0%} of the rows are identical, such as {row_label(at)}: no method can tell"
-            " genuine rows from those. Drop the copies if they are an artefact, or take a model that is not robust"
+            " inlier rows from those. Drop the copies if they are an artefact, or take a model that is not robust"
             " (one_pass).",
             rows=[at],
         )
@@ -95,7 +95,7 @@ def varying_columns(
             f"Only {n:,} rows (samples) for n_components={n_components}: a component takes at least two rows. Add rows"
             " or lower n_components."
         )
-    floor = np.array(assumptions.censoring).astype(subsample.values.dtype)
+    floor = np.array(assumptions.censored_at).astype(subsample.values.dtype)
     x = np.maximum(subsample.values, floor)
     columns = []
     for j, low in enumerate(floor):
@@ -127,7 +127,7 @@ def standardized(values: Values, floor: FloatArray) -> FloatArray:
 def middle_and_spread(x: FloatArray, floor: float) -> tuple[float, float]:
     """Median, and a standard deviation from the quantiles near it that lie above the floor.
 
-    Quantiles about the median stay among the genuine rows while these are the majority, and do not collapse where
+    Quantiles about the median stay among the inlier rows while these are the majority, and do not collapse where
     about half of the column is floored, as absolute deviations from the median do. Of a column that is mostly floored
     the lower quartile of what is seen, for outliers may be most of the rest.
     """
@@ -189,7 +189,7 @@ def find_repeated_rows(
     values: NDArray[Any], assumptions: Assumptions
 ) -> tuple[list[RepeatedRowComponent], NDArray[Any]]:
     """Rows repeated so often that they may be components of their own, and the rows without them."""
-    floor = as_stored(np.array(assumptions.censoring), values)
+    floor = as_stored(np.array(assumptions.censored_at), values)
     x = at_least(values, floor)
     n = len(x)
     first, which, counts = distinct_rows(x)
@@ -245,7 +245,7 @@ def prior_record(
     """A record worth one row: columns shuffled against each other. With ``outliers`` about, values are cut where these
     may begin; else columns are without their outer percents, and hold a low and a high value, so that a component
     always has values above the floor, and spread."""
-    floor = np.array(assumptions.censoring)
+    floor = np.array(assumptions.censored_at)
     drawn = np.empty((_PRIOR_ROWS, values.shape[1]))
     for j in range(values.shape[1]):
         x = values[~np.isnan(values[:, j]), j].astype(np.float64)

@@ -1,8 +1,9 @@
-"""What the theorems are given: numbers within their domains, and laws of a bias, of which they need some numbers.
+"""What the theorems are given: numbers within their domains, and distributions of a bias, of which they need some
+numbers.
 
-A law is a frozen distribution of scipy.stats. Extremes of a density over an interval come from Chebyshev interpolants,
-halved until resolved, where kinks, jumps, poles and regions without density end pieces of their own; expectations come
-from quadrature between quantiles.
+A distribution is a frozen distribution of scipy.stats. Extremes of a density over an interval come from Chebyshev
+interpolants, halved until resolved, where kinks, jumps, poles and regions without density end pieces of their own;
+expectations come from quadrature between quantiles.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def samples(count: float) -> int:
     return max(nearest if abs(count - nearest) <= 1e-12 * count else math.ceil(count), 1)
 
 
-# --- laws of a bias -----------------------------------------------------------------------------
+# --- distributions of a bias -----------------------------------------------------------------------------
 
 
 def _support(p: Any, what: str, example: str) -> tuple[float, float]:
@@ -276,7 +277,7 @@ def expectation(p: Any) -> tuple[Mean, bool]:
 
 
 def _points(p: Any, start: float, stop: float) -> FloatArray:
-    """The points of a discrete law, up to tails that do not matter."""
+    """The points of a discrete distribution, up to tails that do not matter."""
     if hasattr(p.dist, "xk"):  # given by a table
         values = np.asarray(p.dist.xk, dtype=np.float64).ravel()
         return np.asarray(values + (start - values.min()))
@@ -316,7 +317,7 @@ def _mean_over_density(p: Any, start: float, stop: float) -> Mean:
             density = float(p.pdf(x)) * dx if dx > 0.0 else 0.0
             return (value(x) - less) * density if 0.0 < density < math.inf else 0.0
 
-        def beyond(edge: float, end: float) -> Callable[[float], float]:
+        def censoring(edge: float, end: float) -> Callable[[float], float]:
             if math.isinf(end):
                 length = math.copysign(width, end - edge)
                 return lambda y: weighted(edge + length * math.expm1(min(y, 600.0)), width * math.exp(min(y, 600.0)))
@@ -328,7 +329,7 @@ def _mean_over_density(p: Any, start: float, stop: float) -> Mean:
         atoms += [value(stop) * float(p.sf(inner[-1]))] if stop < math.inf else []
         pieces: list[tuple[Callable[[float], float], float, float]]
         pieces = [(weighted, left, right) for left, right in pairwise(inner)]
-        pieces += [(beyond(inner[0], start), 0.0, math.inf), (beyond(inner[-1], stop), 0.0, math.inf)]
+        pieces += [(censoring(inner[0], start), 0.0, math.inf), (censoring(inner[-1], stop), 0.0, math.inf)]
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # the errors are added up below
             parts = [integrate.quad(*piece, epsabs=small, epsrel=1e-9, limit=200)[:2] for piece in pieces]

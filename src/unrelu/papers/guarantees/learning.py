@@ -182,7 +182,8 @@ def distribution_samples(
 ) -> int:
     """Corollary 1: n = O~( kappa^2 d^2/epsilon^2 ln(d/delta) ) samples for the distribution.
 
-    From so many samples the learned law is, with probability 1 - delta, within total variation distance epsilon of the
+    From so many samples the learned distribution is, with probability 1 - delta, within total variation distance
+    epsilon of the
     true one (16); 0 < epsilon <= 1/2, and W is square and of full rank. ``condition_number`` is kappa, of W W'.
 
     >>> distribution_samples(0.1, 0.05, d=20)
@@ -280,12 +281,12 @@ def exceedance_probability(model: RectifiedGaussian, i: int, j: int) -> float:
     0.333333
     """
     pair = model.marginal([i, j])
-    if (pair.row_norms == 0.0).any():
+    if (pair.std == 0.0).any():
         raise InvalidParameterError("Lemma 2 needs rows W(i,:) that are not zero: a constant column has no angle.")
-    if (pair.bias < pair.floor).any():
+    if (pair.mean < pair.floor).any():
         raise InvalidParameterError(
-            f"Lemma 2 holds for biases at or above their floors; those of {i!r} and {j!r} are {pair.bias[0]:g} and"
-            f" {pair.bias[1]:g}, with floors {pair.floor[0]:g} and {pair.floor[1]:g}. The default learner needs no such"
+            f"Lemma 2 holds for biases at or above their floors; those of {i!r} and {j!r} are {pair.mean[0]:g} and"
+            f" {pair.mean[1]:g}, with floors {pair.floor[0]:g} and {pair.floor[1]:g}. The default learner needs no such"
             " assumption."
         )
     r = float(pair.correlation[0, 1])
@@ -349,13 +350,7 @@ class ErrorBound:
 
 
 def gradient_error(
-    epsilon: float,
-    *,
-    distance: float,
-    steps: int,
-    convexity: float,
-    smoothness: float,
-    step_size: float | None = None,
+    epsilon: float, *, distance: float, steps: int, convexity: float, smoothness: float, step_size: float | None = None
 ) -> float:
     """Proposition 4.1 (12): Xi, which bounds the errors of one norm and one bias.
 

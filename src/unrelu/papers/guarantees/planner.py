@@ -1,4 +1,4 @@
-"""How many rows the default learner needs for a model: not a worst case, but the law of its errors.
+"""How many rows the default learner needs for a model: not a worst case, but the distribution of its errors.
 
 For large n the learned parameters move by the average of the rows' influences. With H the influences on all biases, or
 on all covariances, relative to |W|_F or |W|_F^2,
@@ -59,7 +59,9 @@ _N_STATISTICS, _N_MARGINAL = 12, 6  # of a pair, of which each column has three,
 _UNSURE = 0.05  # standard error of a correlation from which the prior may be felt
 
 Moves = tuple[FloatArray, FloatArray]  # influences of n rows on some parameters, n x q, and their q exact variances
-OfWeights = Callable[[float], tuple["SquaredError", float]]  # n -> the law of the scattering part, and the fixed one
+OfWeights = Callable[
+    [float], tuple["SquaredError", float]
+]  # n -> the distribution of the scattering part, and the fixed one
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,8 @@ def rows_needed(
     """Rows of ``model`` at which the default learner's errors stay within bounds with ``probability``.
 
     The errors are "bias" and "weights" of :func:`unrelu.metrics.parameter_errors`, each bounded by itself; at least one
-    must be given. The law used is that of many rows: right to a few per cent where every column, and every pair
+    must be given. The distribution used is that of many rows: right to a few per cent where every column, and every
+    pair
     together, is above its floor tens of times (``fewest_positives`` and ``fewest_joint_positives`` tell), and a rough
     guide below. It leaves out the learner's step to a semidefinite matrix, which changes the errors of singular models
     by a few per cent. ``random_state`` draws rows to find how much the errors scatter; their mean square is exact.
@@ -118,14 +121,14 @@ def rows_needed(
     for name, error in (("bias_error", bias_error), ("weight_error", weight_error)):
         if error is not None:
             number(name, error, "above 1e-7 and below 1e7", above=1e-7, below=1e7)
-    influences, of_bias, of_weights = _laws(model.latent, random_state)
+    influences, of_bias, of_weights = _distributions(model.latent, random_state)
     for_bias = None if bias_error is None else samples(float(of_bias.quantile(probability)) / bias_error**2)
     for_weights = None
     if weight_error is not None:
         for_weights = _rows_for_weights(influences, of_weights, weight_error, probability)
     rows = max(for_bias or 0, for_weights or 0, 2)  # fewer the learner refuses
-    positives, (law, fixed) = influences.fewest_positives(rows), of_weights(rows)
-    errors = of_bias.mean_root(rows), law.mean_root(rows, fixed)
+    positives, (distribution, fixed) = influences.fewest_positives(rows), of_weights(rows)
+    errors = of_bias.mean_root(rows), distribution.mean_root(rows, fixed)
     return RowsNeeded(rows, for_bias, for_weights, probability, *errors, positives, rows * influences.rarest_pair)
 
 
@@ -139,14 +142,15 @@ def expected_errors(model: RectifiedGaussian, n: int, *, random_state: RandomSta
     {'bias': 0.008, 'weights': 0.0113}
     """
     n = whole("n", n)
-    influences, of_bias, of_weights = _laws(model.latent, random_state)
+    influences, of_bias, of_weights = _distributions(model.latent, random_state)
     influences.fewest_positives(n)
-    law, fixed = of_weights(n)
-    return {"bias": of_bias.mean_root(n), "weights": law.mean_root(n, fixed)}
+    distribution, fixed = of_weights(n)
+    return {"bias": of_bias.mean_root(n), "weights": distribution.mean_root(n, fixed)}
 
 
-def _laws(model: RectifiedGaussian, random_state: RandomState) -> tuple[Influences, SquaredError, OfWeights]:
-    """Influences, and the laws of errors at any number of rows n: error^2 = |Z|^2 / n + fixed, fixed = 0 for biases."""
+def _distributions(model: RectifiedGaussian, random_state: RandomState) -> tuple[Influences, SquaredError, OfWeights]:
+    """Influences, and the distributions of errors at any number of rows n: error^2 = |Z|^2 / n + fixed, fixed = 0
+    for biases."""
     influences = Influences(model)
     powers, weight = influences.draw(_DRAWS, generator(random_state))
     last: tuple[float, SquaredError] | None = None
@@ -181,17 +185,18 @@ def _rows_for_weights(influences: Influences, of_weights: OfWeights, error: floa
             )
         n = math.exp(brentq(excess, 0.0, most, xtol=1e-6)) if excess(0.0) > 0.0 else 1.0
         if not last:
-            law, _ = of_weights(n)
-            spread = max(float(law.quantile(probability)) / law.trace, _LEAST_SPREAD)
+            distribution, _ = of_weights(n)
+            spread = max(float(distribution.quantile(probability)) / distribution.trace, _LEAST_SPREAD)
     return samples(n)
 
 
-# --- the law of a squared error -----------------------------------------------------------------
+# --- the distribution of a squared error -----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SquaredError:
-    """The law of n error^2 = |Z|^2, Z ~ N(0, C): ``trace``, ``square`` and ``cube`` are tr C, tr C^2 and tr C^3.
+    """The distribution of n error^2 = |Z|^2, Z ~ N(0, C): ``trace``, ``square`` and ``cube`` are tr C, tr C^2 and
+    tr C^3.
 
     The cumulants are tr C, 2 tr C^2 and 8 tr C^3. A chi-square of f degrees, shifted and scaled, has the same three
     (Pearson's approximation, in Imhof 1961):
@@ -237,7 +242,7 @@ class SquaredError:
         return cls(trace, square, min(max(cube, square**2 / trace), square**1.5))
 
     def with_trace(self, trace: float) -> SquaredError:
-        """The law of the same shape with another mean."""
+        """The distribution of the same shape with another mean."""
         k = trace / self.trace
         return SquaredError(trace, k**2 * self.square, k**3 * self.cube)
 
@@ -267,7 +272,7 @@ class Influences:
     """
 
     def __init__(self, model: RectifiedGaussian) -> None:
-        s, above = model.row_norms, model.bias - model.floor
+        s, above = model.std, model.mean - model.floor
         if not s.any():
             raise InvalidParameterError("The model is constant (W = 0): errors relative to |W| are undefined.")
         share = np.where(s > 0.0, ndtr(above / np.where(s > 0.0, s, 1.0)), above > 0.0)
@@ -279,9 +284,9 @@ class Influences:
                 " rows that could be had tells its bias and norm. Leave it out with model.marginal."
             )
         model = model.marginal(np.flatnonzero(s > 0.0).tolist())
-        s = model.row_norms
+        s = model.std
         self._standard = model.weights() / s[:, None]
-        self.a = np.minimum((model.bias - model.floor) / s, LARGEST_A)
+        self.a = np.minimum((model.mean - model.floor) / s, LARGEST_A)
         self.share, self.scale, self.correlation = ndtr(self.a), s / np.linalg.norm(s), model.correlation
         self.moments = moments_of_columns(self.a)
         self.influence = row_influence(self.a, at_bound=np.zeros(len(s), dtype=np.bool_))

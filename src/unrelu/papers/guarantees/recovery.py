@@ -253,7 +253,7 @@ def one_bit_completion_error(
     M is d x n with |M|_* <= alpha sqrt(r d n), and the signs of ``observed`` = E|Omega| of its entries are told. The
     paper prints it as a bound on |M - M^|_F / (d n); Davenport et al. 2014, from where it is, bound the square,
     |M - M^|_F^2 / (d n), and its place between two such results here says the same. ``constant`` is C_2, which depends
-    on how flat and steep the law of the signs is and is not given.
+    on how flat and steep the distribution of the signs is and is not given.
 
     >>> round(one_bit_completion_error(rank=2, d=100, n=100, observed=10_000), 4)
     0.2176
@@ -452,7 +452,7 @@ def latent_recovery_bound(
         128 ( C (sqrt(k) sigma + eta)/sqrt(d) + sqrt(k)/d |A'w|_inf )   and   128 * 2 lambda sqrt(s d),
 
     with |c| = 1, d = ``n_features``, k = ``rank``, s = ``n_outliers``, delta = ``noise_bound``, C = ``constant``, and
-    the biases' law ``p`` as in :func:`linear_image`. c itself is c^/mu, with an error of bound/mu.
+    the biases' distribution ``p`` as in :func:`linear_image`. c itself is c^/mu, with an error of bound/mu.
 
     (57) leaves C open: 1 holds in mean square, 4.5 with probability .95. For w independent of A, |A'w|_inf <= delta
     sqrt(2 d log(2 k/.05)) with probability .95: we take this, as (67) does. The proof needs lambda >= 2 |z + w|_inf/d;

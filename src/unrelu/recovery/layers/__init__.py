@@ -4,5 +4,6 @@ Where hidden unit i is off, x lies on the facet {h_i = 0} of the cone that A's c
 half of the samples: facets show, whatever the signs in A (``facets.py``). The p facets together are A's inverse on its
 column space (``decoding.py``). With fewer inputs z than units, as generators have, ``widening.py`` finds units and
 inputs together. ``peeling.py`` has the order of the steps, ``rectifier.py`` undoes an outer rectifier, ``units.py`` has
-the law of units and what may be wrong with them, ``peeled.py`` what comes of it; ``experimental/`` is for three layers.
+the distribution of units and what may be wrong with them, ``peeled.py`` what comes of it; ``experimental/`` is for
+three layers.
 """

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import chi2
 
-from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
+from unrelu.contracts import BoolArray, FloatArray, Progress, no_progress
 from unrelu.notebook import Shown
 from unrelu.passes import one_blas_thread
 from unrelu.recovery.layers.facets import MISFIT, Cloud, Facet, find_facets
@@ -40,7 +40,7 @@ _SEARCHED = 2000  # rows it looks at
 _ABOVE_NOISE = 3.0  # times the noise's singular values: a direction that rows vary in
 _DIRECTIONS = 50  # rows outside whose directions are tried
 _REACH = 2.0  # root mean squares of noise that a row may have across such a direction
-_RARE = 1e-5  # chance that a genuine row is taken for an outlier, before it is divided by their number
+_RARE = 1e-5  # chance that an inlier row is taken for an outlier, before it is divided by their number
 
 _OFF = 4.0  # standard deviations of noise below which a hidden unit is taken to be off
 _SOME = 0.1  # share of them that makes a layer thin
@@ -60,7 +60,7 @@ class Subspace:
     center: FloatArray
     basis: FloatArray
     noise: float
-    genuine: BoolArray  # rows that lie in it
+    inlier: BoolArray  # rows that lie in it
 
 
 def find_subspace(
@@ -73,21 +73,21 @@ def find_subspace(
     n, d = X.shape
     size = float(np.sqrt(np.median((X**2).sum(axis=1)) / d)) or float(np.sqrt((X**2).mean()))
     least = rounding * size
-    genuine = np.ones(n, dtype=bool)
+    inlier = np.ones(n, dtype=bool)
     center, basis = _principal(X, p, centered)
     if p == d:
-        return Subspace(center, basis, least, genuine)
+        return Subspace(center, basis, least, inlier)
     if not _inside(X, center, basis, least).all():
         with one_blas_thread():
             center, basis = _trimmed(X, p, centered, least, rng)
     for _ in range(_ROUNDS):
-        before, genuine = genuine, _inside(X, center, basis, least)
-        center, basis = _principal(X[genuine], p, centered)
-        if (genuine == before).all():
+        before, inlier = inlier, _inside(X, center, basis, least)
+        center, basis = _principal(X[inlier], p, centered)
+        if (inlier == before).all():
             break
-    left = _distances(X[genuine], center, basis)
+    left = _distances(X[inlier], center, basis)
     noise = float(np.sqrt((left**2).sum() / max((len(left) - p) * (d - p), 1)))
-    return Subspace(center, basis, max(noise, least), genuine)
+    return Subspace(center, basis, max(noise, least), inlier)
 
 
 def rank_of(X: FloatArray) -> int:
@@ -194,7 +194,7 @@ class OutputLayer:
         return _OFF * self.noise
 
     def heights(self, X: FloatArray) -> FloatArray:
-        """Of rows above the facets; those of genuine rows are units and noise."""
+        """Of rows above the facets; those of inlier rows are units and noise."""
         return X @ self.encoder.T + self.offset
 
     def hidden(self, X: FloatArray) -> FloatArray:
@@ -249,53 +249,58 @@ class FoundLayer:
 
     layer: OutputLayer
     report: LayerReport
-    genuine: BoolArray
+    inlier: BoolArray
     inner: InnerLayer | None = None
     choice: tuple[tuple[int, float], ...] = ()
     verdict: str | None = None
 
 
 def decode_by_facets(
-    X: FloatArray, space: Subspace, lifted: bool, gaussian: bool, rng: np.random.Generator, watch: Watch = unwatched
+    X: FloatArray,
+    space: Subspace,
+    lifted: bool,
+    gaussian: bool,
+    rng: np.random.Generator,
+    progress: Progress = no_progress,
 ) -> FoundLayer:
     """The layer whose facets rows of X show; incomplete where fewer than p are found."""
     cloud, used = cloud_of(X, space, lifted, gaussian)
     n, p = cloud.points.shape
-    facets, starts = ([], 0) if n < p else find_facets(cloud, p, rng, watch)
+    facets, starts = ([], 0) if n < p else find_facets(cloud, p, rng, progress)
     layer = _layer_of(facets, space)
     thin = _is_thin(cloud.points, layer.heights(X[used]) > layer.threshold, space.noise)
-    return assembled(X, space, facets, "facets", _THIN_MISFIT if thin else MISFIT, thin, starts)[0]
+    return nearest_one(X, space, facets, "facets", _THIN_MISFIT if thin else MISFIT, thin, starts)[0]
 
 
 def cloud_of(X: FloatArray, space: Subspace, lifted: bool, gaussian: bool) -> tuple[Cloud, BoolArray]:
     """The different rows of X in their space, without those with every unit off, and which rows these are."""
     points = (X - space.center) @ space.basis
     all_off = (not lifted) & (np.linalg.norm(points, axis=1) <= _TINY * space.noise)
-    used = space.genuine & ~all_off
+    used = space.inlier & ~all_off
     if points.shape[1] > 1:  # one of each group of equal rows: copies lie on any facet through one and prove nothing
         distinct = np.zeros(len(points), dtype=bool)
         distinct[np.unique(np.round(points / (_TINY * space.noise)), axis=0, return_index=True)[1]] = True
         used &= distinct
-    off = int(np.count_nonzero(space.genuine & all_off))
+    off = int(np.count_nonzero(space.inlier & all_off))
     return Cloud(points[used], space.noise, lifted, gaussian, off), used
 
 
-def assembled(
+def nearest_one(
     X: FloatArray, space: Subspace, facets: list[Facet], method: str, misfit: float, thin: bool, starts: int
 ) -> tuple[FoundLayer, NDArray[np.int64]]:
     """The layer of facets, units by falling variance, and their order; a larger ``misfit`` makes a unit doubtful."""
     layer, p = _layer_of(facets, space), space.basis.shape[1]
-    order = np.argsort(-layer.hidden(X[space.genuine]).var(axis=0), kind="stable")
+    order = np.argsort(-layer.hidden(X[space.inlier]).var(axis=0), kind="stable")
     weights = layer.weights[:, order] if len(order) == p else layer.weights
     layer = OutputLayer(weights, layer.bias, layer.encoder[order], layer.offset[order], layer.noise[order])
-    genuine = space.genuine & ~(layer.heights(X) < -_BELOW * layer.noise).any(axis=1)
+    inlier = space.inlier & ~(layer.heights(X) < -_BELOW * layer.noise).any(axis=1)
     doubtful = tuple(i for i, unit in enumerate(order) if facets[unit].misfit > misfit)
-    return _described(X, genuine, layer, method, space.noise, doubtful, thin, starts), order
+    return _described(X, inlier, layer, method, space.noise, doubtful, thin, starts), order
 
 
 def _described(
     X: FloatArray,
-    genuine: BoolArray,
+    inlier: BoolArray,
     layer: OutputLayer,
     method: str,
     noise: float,
@@ -303,16 +308,16 @@ def _described(
     thin: bool = False,
     starts: int = 0,
 ) -> FoundLayer:
-    """A layer with what there is to say of it; it describes the ``genuine`` rows."""
-    rows, (d, p), residual = X[genuine], layer.weights.shape, math.nan
+    """A layer with what there is to say of it; it describes the ``inlier`` rows."""
+    rows, (d, p), residual = X[inlier], layer.weights.shape, math.nan
     hidden = layer.hidden(rows)
     found, off = hidden.shape[1], tuple((hidden == 0.0).sum(axis=0).tolist())
     if found == p:  # the root mean square of what the layer leaves of rows, relative to theirs
         size = float(np.sqrt((rows**2).mean())) if rows.size else 0.0
         residual = float(np.sqrt(((rows - layer.output(hidden)) ** 2).mean())) / size if size > 0.0 else 0.0
-    lost = int(np.count_nonzero(~genuine))
+    lost = int(np.count_nonzero(~inlier))
     report = LayerReport(method, len(X), d, p, found, off, float(noise), residual, lost, doubtful, thin, starts)
-    return FoundLayer(layer, report, genuine)
+    return FoundLayer(layer, report, inlier)
 
 
 def _layer_of(facets: list[Facet], space: Subspace) -> OutputLayer:

@@ -34,7 +34,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import log_ndtr, ndtr, ndtri
 
-from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
+from unrelu.contracts import BoolArray, FloatArray, Progress, Step, no_progress
 from unrelu.passes import map_in_threads, one_blas_thread
 
 TIME_WAS_UP, INTERRUPTED = "The time was up", "The search was interrupted"  # how a search ended early
@@ -44,7 +44,7 @@ _REACH = 12.0  # standard deviations from the facet that the fit looks at
 _CLEAR = 4.0  # standard deviations above it from where on a point is on no account on it
 _NEWTON_ROUNDS, _REFITS = 15, 3
 _LOST = 1e-4
-_FIT_FROM = 20  # heights above 0 that it takes to judge a unit's law
+_FIT_FROM = 20  # heights above 0 that it takes to judge a unit's distribution
 _BAND = 2.5  # standard deviations from a facet within which a point is taken to be on it
 _LONE, _WARY = (0.34, 3), (0.2, 10)  # share of a direction's variance that one point may make up; points left out
 _ROUNDING = 1e-13  # of the largest of some eigenvalues
@@ -80,18 +80,18 @@ class TimeIsUp(Exception):
 
 @dataclass(frozen=True)
 class Clock:
-    """Tells ``watch`` of every step, and raises :class:`TimeIsUp` at the first one after ``seconds``.
+    """Tells ``progress`` of every step, and raises :class:`TimeIsUp` at the first one after ``seconds``.
 
     Steps of other work are told of as those of ``stage``, where given; their states mean nothing outside.
     """
 
     seconds: float | None = None
-    watch: Watch = unwatched
+    progress: Progress = no_progress
     stage: str | None = None
     started: float = field(default_factory=time.monotonic)
 
     def __call__(self, step: Step) -> None:
-        self.watch(step if self.stage is None else replace(step, stage=self.stage, state=None))
+        self.progress(step if self.stage is None else replace(step, stage=self.stage, state=None))
         if self.is_up:
             raise TimeIsUp(step.stage)
 
@@ -355,9 +355,9 @@ def misfit(heights: FloatArray, threshold: float = 0.0, off: int = 0) -> float:
 
 
 def find_facets(
-    cloud: Cloud, count: int, rng: np.random.Generator, watch: Watch = unwatched
+    cloud: Cloud, count: int, rng: np.random.Generator, progress: Progress = no_progress
 ) -> tuple[list[Facet], int]:
-    """Up to ``count`` facets, and how many starts it took; ``watch`` hears how many were found so far.
+    """Up to ``count`` facets, and how many starts it took; ``progress`` hears how many were found so far.
 
     What was found when time is up is given. Without success, facets may have rows below them that are outliers; once
     one is found, these rows are left out and the search begins again. Doubtful facets do not end the search before most
@@ -367,31 +367,31 @@ def find_facets(
     if cloud.points.shape[1] == 1:
         end = _end_of_line(cloud)
         found = [end] if end.on + cloud.off >= _FEW else []
-        watch(Step("Finding units", len(found), count, f"{len(found)} of {count} units found"))
+        progress(Step("Finding units", len(found), count, f"{len(found)} of {count} units found"))
         return found, 0
     found, starts, since, limit = [], 0, 0, _STARTS * max(count, 10)
-    genuine = np.ones(len(cloud.points), dtype=bool)
+    inlier = np.ones(len(cloud.points), dtype=bool)
     search = _Search(cloud, count, rng)
     with one_blas_thread():
         while since < limit:
             # Outliers would lie below most facets: where some were found without, there are none to allow for.
-            level = 0.0 if genuine.all() and 4 * len(found) >= count else _LEVELS[len(_LEVELS) * since // limit]
+            level = 0.0 if inlier.all() and 4 * len(found) >= count else _LEVELS[len(_LEVELS) * since // limit]
             tasks = [search.start(starts + i, found, level) for i in range(_TOGETHER)]
             starts, since = starts + _TOGETHER, since + _TOGETHER
             for facets in map_in_threads(search.facets, tasks):
                 for facet in facets:
                     _admit(facet, found, search.cloud, max(level, _CHANCE))
-            found = _extreme(found, search.cloud, certain=bool(genuine.all()))
+            found = _extreme(found, search.cloud, certain=bool(inlier.all()))
             # Points that lie below a facet by more than noise explains.
             lowest = np.array([-_LOW * facet.noise for facet in found])
-            below: BoolArray = genuine & (heights_above(found, cloud.points) < lowest).any(axis=1)
+            below: BoolArray = inlier & (heights_above(found, cloud.points) < lowest).any(axis=1)
             if level > 0.0 and below.any():
-                genuine = genuine & ~below
-                search = _Search(replace(cloud, points=cloud.points[genuine]), count, rng)
+                inlier = inlier & ~below
+                search = _Search(replace(cloud, points=cloud.points[inlier]), count, rng)
                 found, since = [], 0
             number = min(len(found), count)
             try:
-                watch(Step("Finding units", number, count, f"{number} of {count} units found"))
+                progress(Step("Finding units", number, count, f"{number} of {count} units found"))
             except TimeIsUp:
                 break
             if len(found) >= count and (since >= _PATIENCE * limit or not any(each.doubtful for each in found)):

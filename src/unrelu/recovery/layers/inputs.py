@@ -80,8 +80,8 @@ class InnerLayer:
         return relative_error(self.units(z[known]), hidden[known]), int(np.count_nonzero(known))
 
     @property
-    def law(self) -> RectifiedGaussian:
-        """The law of h."""
+    def distribution(self) -> RectifiedGaussian:
+        """The distribution of h."""
         return RectifiedGaussian(self.bias, self.weights @ self.weights.T)
 
     def scaled(self, lengths: FloatArray) -> InnerLayer:
@@ -196,7 +196,7 @@ def standard_layer(layer: InnerLayer, hidden: FloatArray, seed: int, inputs: Flo
     """The layer whose inputs have mean 0 and covariance I in rows of units; ``inputs``, where given, are theirs.
 
     Rows with too few units on do not determine their inputs, and these are not like those of others: they are drawn,
-    given their units, from the law found so far, again and again (stochastic EM).
+    given their units, from the distribution found so far, again and again (stochastic EM).
     """
     if inputs is None:
         for _ in range(_ROUNDS):
@@ -208,8 +208,8 @@ def standard_layer(layer: InnerLayer, hidden: FloatArray, seed: int, inputs: Flo
     for number in range(_DRAWS if unknown.any() and not unknown.all() else 0):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", about("dependent-draws"))  # those of one row, of which one is drawn
-            law, seen = moved.of(bent).law, hidden[np.ix_(unknown, bent)]
-            full = law.sample_latent(seen, 1, seed + number, below="latent")[0]
+            distribution, seen = moved.of(bent).distribution, hidden[np.ix_(unknown, bent)]
+            full = distribution.sample_latent(seen, 1, seed + number, below="latent")[0]
         filled = np.linalg.lstsq(layer.weights[bent], (full - layer.bias[bent]).T)[0].T
         moved = _standardized(layer, np.concatenate([inputs[~unknown], filled]))
     return moved

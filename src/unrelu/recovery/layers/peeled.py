@@ -1,4 +1,5 @@
-"""What peeling gives: layers from the outermost inwards, the law of the innermost units, and both read backwards."""
+"""What peeling gives: layers from the outermost inwards, the distribution of the innermost units, and both read
+backwards."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from unrelu import storage
-from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
+from unrelu.contracts import BoolArray, FloatArray, Progress, no_progress
 from unrelu.errors import InvalidDataError
 from unrelu.estimators import Columns
 from unrelu.model import RectifiedGaussian
@@ -47,7 +48,7 @@ def heights_of(values: Any, columns: Columns) -> tuple[FloatArray, FloatArray]:
     It is the floor and the tolerance of the noise there: what is below it only says "not above".
     """
     refuse_gaps("NaN", np.isnan(values), columns.names)
-    level = as_stored(np.array(columns.assumptions.censoring), values)
+    level = as_stored(np.array(columns.assumptions.censored_at), values)
     return np.maximum(values.astype(np.float64) - level, 0.0), level
 
 
@@ -92,14 +93,16 @@ class PeeledLayer:
         off = _OFF * max(self.report.noise, _ROUNDING * float(np.sqrt((units**2).mean())))
         return np.where(np.isfinite(amplified)[:, None], np.where(units > off, units, 0.0), np.nan)
 
-    def units_of(self, heights: FloatArray, level: FloatArray, seed: int = 0, watch: Watch = unwatched) -> FloatArray:
+    def units_of(
+        self, heights: FloatArray, level: FloatArray, seed: int = 0, progress: Progress = no_progress
+    ) -> FloatArray:
         """h >= 0 of each row of x = max(A h + b, floor), from the outputs that are identified.
 
         Up to nearly half of a row's outputs may be outliers. A row whose outputs do not determine its units gets NaN.
         """
         rows, weights, bias = self._known(heights, level)
         method = RobustLatent(NonnegativePrior())
-        found = recover_rows(weights, bias, rows, method, seed, watch, skip_bad_rows=True)
+        found = recover_rows(weights, bias, rows, method, seed, progress, skip_bad_rows=True)
         if found.faults:
             row, why = found.faults[0]
             warn(
@@ -125,7 +128,7 @@ class PeelReport(Shown):
     """How peeling went: the rows, those that some layer does not explain, and each layer's two steps.
 
     ``layers`` say how units were found, ``rectifiers`` how the rectifiers above them were undone; outermost first.
-    ``learned`` says whether the law of the innermost units was.
+    ``learned`` says whether the distribution of the innermost units was.
     """
 
     n_rows: int
@@ -136,14 +139,14 @@ class PeelReport(Shown):
 
     @property
     def converged(self) -> bool:
-        """Whether every unit was found, every rectifier undone as exactly as could be, and the law learned."""
+        """Whether every unit was found, every rectifier undone as exactly as could be, and the distribution learned."""
         found = all(layer.converged for layer in self.layers)
         return self.learned and found and all(rectifier.converged for rectifier in self.rectifiers)
 
 
 @dataclass(frozen=True, eq=False)
 class Peeled(Shown):
-    """Layers from the outermost inwards, the innermost units of the rows, and the law of these units.
+    """Layers from the outermost inwards, the innermost units of the rows, and the distribution of these units.
 
     ``outlier_rows`` marks the rows of the table that some layer does not explain; ``hidden`` has one row for each of
     the others. ``hidden_distribution`` is None where peeling ended early. ``feature_names`` are those of the table.
@@ -175,9 +178,11 @@ class Peeled(Shown):
                     f"layer {depth} has {len(layer.bias)} outputs, the layer above it {widths[-1]} units"
                 )
             widths.append(layer.report.units_found)
-        law = self.hidden_distribution
-        if self.hidden.shape[1] != widths[-1] or (law is not None and law.n_features != widths[-1]):
-            raise InvalidDataError(f"the innermost layer has {widths[-1]} units, its units or their law another number")
+        distribution = self.hidden_distribution
+        if self.hidden.shape[1] != widths[-1] or (distribution is not None and distribution.n_features != widths[-1]):
+            raise InvalidDataError(
+                f"the innermost layer has {widths[-1]} units, its units or their distribution another number"
+            )
         if self.layers and len(self.outlier_rows) != self.layers[0].report.n_rows:
             raise InvalidDataError(f"outlier_rows does not mark {self.layers[0].report.n_rows:,} rows")
         inner = self.inner
@@ -273,11 +278,11 @@ class Peeled(Shown):
         return hidden
 
     def save(self, path: FilePath, details: Mapping[str, Any] | None = None) -> None:
-        """Write layers, reports, ``outlier_rows`` and the law of the innermost units: a NumPy .npz without pickle.
+        """Write layers, reports, ``outlier_rows`` and the distribution of the innermost units: a NumPy .npz without
+        pickle.
 
         ``hidden`` and ``inputs`` are not written, as they may be as large as the table: they are empty (0 rows) in what
-        :meth:`load` gives.
-        ``details`` are facts for the file's header.
+        :meth:`load` gives. ``details`` are facts for the file's header.
 
         >>> import pathlib, tempfile
         >>> import numpy as np

@@ -1,9 +1,9 @@
 """Peeling: a network x = ReLU(A_L ... ReLU(A_1 c + b_1) ... + b_L), from rows of x, layer by layer.
 
 Mazumdar and Rawat 2019 propose this peeling decoder and leave it as future work. A layer x = ReLU(A h + b) comes off in
-two steps: matrix recovery undoes the rectifier, T = A h + b (Mazumdar and Rawat 2018, section 3), and the facets
-{h_i = 0} of T's rows, which need not meet in the origin because of b, give A, b and h. Then h is the next x. The
-innermost units are rectified Gaussian: their law is learned. Where there are fewer inputs than innermost units, units
+two steps: matrix recovery undoes the rectifier, T = A h + b (Mazumdar and Rawat 2018, section 3), and the facets {h_i =
+0} of T's rows, which need not meet in the origin because of b, give A, b and h. Then h is the next x. The innermost
+units are rectified Gaussian: their distribution is learned. Where there are fewer inputs than innermost units, units
 and inputs are found together (:mod:`unrelu.recovery.layers.widening`), and the network is known down to its inputs.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from unrelu.contracts import FloatArray, Watch, unwatched
+from unrelu.contracts import FloatArray, Progress, no_progress
 from unrelu.errors import CannotPeelError, InvalidDataError
 from unrelu.estimators import Columns
 from unrelu.methods import Method
@@ -38,7 +38,7 @@ from unrelu.recovery.layers.units import (
     check_range,
     check_rows,
     find_units,
-    hidden_law,
+    hidden_distribution,
     judge,
     with_standard_inputs,
 )
@@ -61,13 +61,13 @@ def peel_layers(
     max_seconds: float | None,
     hidden_method: Method,
     seed: int = 0,
-    watch: Watch = unwatched,
+    progress: Progress = no_progress,
 ) -> Peeled:
     """Peel layers off screened rows, then learn what is inside; :func:`unrelu.peel` says what the arguments mean."""
     heights, level = heights_of(values, columns)
     floor, rounding = np.array(columns.assumptions.floor), _SINGLE if values.dtype.itemsize < 8 else _DOUBLE
     peeled = Peeled((), heights, np.zeros(len(heights), dtype=bool), None, columns.names)
-    clock = Clock(max_seconds, watch)
+    clock = Clock(max_seconds, progress)
     # Three layers: one of more units than the one below it, with the inputs of that one.
     match widths:
         case [int(p), int(p0)] if n_inputs is not None and p0 < p:
@@ -93,11 +93,11 @@ def peel_layers(
         threshold, rounding = found.layer.threshold * lengths, _DOUBLE
         level = floor = np.zeros(len(lengths))
     try:
-        law = hidden_law(peeled.hidden, threshold, hidden_method, seed, clock)
+        distribution = hidden_distribution(peeled.hidden, threshold, hidden_method, seed, clock)
     except (InvalidDataError, TimeIsUp) as error:
         why = "the time was up" if isinstance(error, TimeIsUp) else error
-        raise CannotPeelError(f"The law of the innermost units cannot be learned: {why}", peeled) from error
-    return replace(peeled, hidden_distribution=law)
+        raise CannotPeelError(f"The distribution of the innermost units cannot be learned: {why}", peeled) from error
+    return replace(peeled, hidden_distribution=distribution)
 
 
 def _three_layers(
@@ -133,7 +133,7 @@ def _three_layers(
         return peeled
     parts, below, g, z = deep.second_layer(peeled.hidden, found.inner.scaled(lengths), below, report, seed)
     layers = (*peeled.layers, PeeledLayer(*parts))
-    return replace(peeled, layers=layers, hidden=g, inner=below, inputs=z, hidden_distribution=below.law)
+    return replace(peeled, layers=layers, hidden=g, inner=below, inputs=z, hidden_distribution=below.distribution)
 
 
 def _unrectified(
@@ -182,14 +182,14 @@ def _with_layer(
 ) -> tuple[Peeled, FloatArray]:
     """What was peeled so far with the next layer, and what its units were multiplied by to give columns length 1."""
     outliers, layer = so_far.outlier_rows.copy(), found.layer
-    outliers[~outliers] = ~found.genuine
-    hidden = layer.hidden(undone.T[found.genuine])
+    outliers[~outliers] = ~found.inlier
+    hidden = layer.hidden(undone.T[found.inlier])
     known, (d, p) = undone.outputs.copy(), (len(undone.outputs), found.report.n_hidden)
     weights, bias, lengths = np.full((d, p), np.nan), np.full(d, np.nan), np.ones(layer.encoder.shape[0])
     if found.report.converged:
         weights[known], bias[known] = layer.weights, layer.bias
         # Outputs that are not known yet, by least squares over the rows in which they are on.
-        heights, extended = so_far.hidden[found.genuine], np.column_stack([hidden, np.ones(len(hidden))])
+        heights, extended = so_far.hidden[found.inlier], np.column_stack([hidden, np.ones(len(hidden))])
         scale = np.sqrt((extended**2).mean(axis=0))
         for output in np.flatnonzero(~known):
             on = heights[:, output] > 0.0
@@ -224,7 +224,7 @@ def with_inputs(peeled: Peeled, inner: InnerLayer, heights: FloatArray, seed: in
     else:
         check_explained(inner, peeled.hidden, peeled, peeled.layers[-1].report)
     layer, inputs = with_standard_inputs(inner, peeled.hidden, seed, found)
-    return replace(peeled, inner=layer, inputs=inputs, hidden_distribution=layer.law)
+    return replace(peeled, inner=layer, inputs=inputs, hidden_distribution=layer.distribution)
 
 
 def _settled(peeled: Peeled, inner: InnerLayer, heights: FloatArray) -> tuple[Peeled, InnerLayer, FloatArray]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from unrelu.contracts import BoolArray, FloatArray, Watch, unwatched
+from unrelu.contracts import BoolArray, FloatArray, Progress, no_progress
 from unrelu.errors import InvalidDataError
 from unrelu.passes import map_in_threads, one_blas_thread
 from unrelu.recovery.layers.inputs import inputs_of
@@ -61,7 +61,7 @@ def undo_rectifier(
     X: FloatArray,
     width: int | str,
     seed: int = 0,
-    watch: Watch = unwatched,
+    progress: Progress = no_progress,
     rows_per_unit: Sequence[int] = FIRST_ROWS_PER_UNIT,
 ) -> Unrectified:
     """T behind rows X >= 0 (n x d), with so many units behind them ("auto": to be found).
@@ -69,7 +69,7 @@ def undo_rectifier(
     The first factors are of ``rows_per_unit`` rows, and of the outputs that are on often enough there.
     """
     rng = np.random.default_rng(seed)
-    options: dict[str, Any] = {"tolerance": _TOLERANCE, "max_iterations": _ITERATIONS, "watch": watch}
+    options: dict[str, Any] = {"tolerance": _TOLERANCE, "max_iterations": _ITERATIONS, "progress": progress}
     for per_unit in () if isinstance(width, str) else rows_per_unit:
         width = int(width)
         some = per_unit * (width + 1)
@@ -85,7 +85,7 @@ def undo_rectifier(
         if np.count_nonzero(first.conditions.column_identifiable) < _MORE_OUTPUTS * width:
             continue
         if first.report.residual <= _TOLERANCE:
-            _check_some(first, width, X, outputs, seed, watch)
+            _check_some(first, width, X, outputs, seed, progress)
         continued = _continued(X, outputs, first, options)
         if continued is not None:
             return continued
@@ -105,13 +105,13 @@ def check_dimensions(T: FloatArray, width: int, fewer_do: Callable[[int], bool] 
         )
 
 
-def _check_some(first: MatrixFit, width: int, X: FloatArray, outputs: BoolArray, seed: int, watch: Watch) -> None:
+def _check_some(first: MatrixFit, width: int, X: FloatArray, outputs: BoolArray, seed: int, progress: Progress) -> None:
     """The same where some rows do, if so many dimensions explain all rows: with too many it takes minutes to tell."""
 
     def explain_all(rank: int) -> bool:
         if rank == 0:
             return False
-        fewer = undo_rectifier(X, rank, seed, watch)
+        fewer = undo_rectifier(X, rank, seed, progress)
         explained = min(fewer.determined.mean(), fewer.outputs[outputs].mean())
         return bool(fewer.report.residual <= ROUNDED and explained > _MOST)
 

@@ -1,5 +1,5 @@
-"""Units of a layer: found by facets, or together with their inputs where these are fewer; their law; and what may be
-wrong with them, in words."""
+"""Units of a layer: found by facets, or together with their inputs where these are fewer; their distribution; and
+what may be wrong with them, in words."""
 
 from __future__ import annotations
 
@@ -8,11 +8,8 @@ from typing import Annotated
 
 import numpy as np
 
-from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, Watch, unwatched
-from unrelu.errors import (
-    CannotPeelError,
-    InvalidDataError,
-)
+from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, Progress, no_progress
+from unrelu.errors import CannotPeelError, InvalidDataError
 from unrelu.methods import Method
 from unrelu.model import RectifiedGaussian
 from unrelu.passes import LocalEngine
@@ -29,15 +26,15 @@ ROWS_PER_UNIT = 6  # a facet needs three times as many rows as there are units, 
 
 _RANGE = 1e100  # of values whose squares and products are safe
 _MANY_OUTLIERS = 0.15  # share of the rows from where on outliers are no longer a few
-_MANY = 0.05  # share of the rows without inputs from where on their law is a guess
-_STRANGE = 1.5 * MISFIT  # of a unit's law, among as many units as a network has
+_MANY = 0.05  # share of the rows without inputs from where on their distribution is a guess
+_STRANGE = 1.5 * MISFIT  # of a unit's distribution, among as many units as a network has
 _EXPLAINED = 1e-6  # relative residual
 _ROWS_PER_THIN = 150  # a unit, of a layer with fewer inputs than units
 
 
 @dataclass(frozen=True, eq=False)
 class TwoLayers:
-    """The output layer, how it was found, the rows that it does not explain, and the law of its hidden units.
+    """The output layer, how it was found, the rows that it does not explain, and the distribution of its hidden units.
 
     ``inner`` is the layer of the inputs, where their number was asked for and every unit was found.
     """
@@ -51,7 +48,7 @@ class TwoLayers:
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together, as a damaged file may hold them."""
         if self.hidden_distribution.n_features != len(self.layer.noise):
-            raise InvalidDataError("the law of its hidden units is not one of its layer's")
+            raise InvalidDataError("the distribution of its hidden units is not one of its layer's")
         if self.layer.weights.shape[1] != self.report.n_hidden:
             raise InvalidDataError("its layer's report is of another layer")
 
@@ -78,8 +75,8 @@ def find_units(
         if clock.is_up and not report.converged:
             found = replace(found, report=replace(report, ended=TIME_WAS_UP))
         # Where there are fewer inputs than units facets alone may not tell all of these.
-        in_doubt = report.thin and (not report.converged or bool(report.doubtful_units))
-        if n_inputs is not None or not innermost or clock.is_up or not in_doubt:
+        doubtful = report.thin and (not report.converged or bool(report.doubtful_units))
+        if n_inputs is not None or not innermost or clock.is_up or not doubtful:
             return found
     noisy = replace(space, noise=space.noise * amplified)
     widened = decode_widening(X, noisy, lifted, n_inputs or "auto", rng, clock, clear)
@@ -104,22 +101,22 @@ def check_rows(n: int, p: int) -> None:
         )
 
 
-def hidden_law(
-    hidden: FloatArray, threshold: FloatArray, method: Method, seed: int, watch: Watch = unwatched
+def hidden_distribution(
+    hidden: FloatArray, threshold: FloatArray, method: Method, seed: int, progress: Progress = no_progress
 ) -> RectifiedGaussian:
-    """The law of hidden units.
+    """The distribution of hidden units.
 
     Units below the threshold that noise sets are cut off there instead of at 0: rectified Gaussians are learned from
     any floor, so that small units taken for 0 do no harm.
     """
     rows = ArraySamples(np.maximum(hidden, threshold), block_rows=len(hidden))
-    told = Clock(watch=watch, stage="Learning the law of the units")
+    told = Clock(progress=progress, stage="Learning the distribution of the units")
     engine, assumptions = LocalEngine(told), Assumptions(tuple(threshold.tolist()))
     evidence = Evidence(rows, engine)
     if (question := method.question(assumptions)) is not None:  # a record is all it takes
         evidence = Evidence(None, answers={question: engine.collect(rows, question)})
-    law = method.learn(evidence, assumptions, seed, told).distribution
-    return RectifiedGaussian(law.bias, law.covariance)
+    distribution = method.learn(evidence, assumptions, seed, told).distribution
+    return RectifiedGaussian(distribution.mean, distribution.covariance)
 
 
 def check_explained(inner: InnerLayer, hidden: FloatArray, peeled: object = None, report: object = None) -> None:
@@ -271,10 +268,13 @@ def _ended_early(found: FoundLayer, so_far: object, where: str) -> None:
         raise CannotPeelError(
             f"{where}{report.ended} before a hidden unit was found. Raise max_seconds.", so_far, report
         )
-    doubt = " They are planes whose inputs were not found yet, so may not be units." if report.doubtful_units else ""
+    diagnostic = (
+        " They are planes whose inputs were not found yet, so may not be units." if report.doubtful_units else ""
+    )
     more = " Raise max_seconds." if report.ended == TIME_WAS_UP else ""
     warn(
-        f"{where}{report.ended} after {report.units_found} of {report.n_hidden} hidden units were found.{doubt} Hidden"
+        f"{where}{report.ended} after {report.units_found} of {report.n_hidden} hidden units were found.{diagnostic}"
+        f" Hidden"
         f" units found can be used, but the output weights are not determined and are NaN.{more}",
         "unfinished",
     )
@@ -283,14 +283,14 @@ def _ended_early(found: FoundLayer, so_far: object, where: str) -> None:
 def with_standard_inputs(
     inner: InnerLayer, hidden: FloatArray, seed: int, found: FloatArray | None = None
 ) -> tuple[InnerLayer, FloatArray]:
-    """:func:`standard_layer` and the inputs of rows of units; warns where the law of the inputs is a guess."""
+    """:func:`standard_layer` and the inputs of rows of units; warns where the distribution of the inputs is a guess."""
     layer = standard_layer(inner, hidden, seed, found)
     inputs = layer.inputs(hidden)
     unknown = int(np.count_nonzero(np.isnan(inputs[:, 0])))
     if unknown > _MANY * len(inputs):
         warn(
             f"{unknown:,} of {len(inputs):,} rows have too few units on to determine their {layer.n_inputs} inputs,"
-            " which are NaN there; they count as a normal law fills them in.",
+            " which are NaN there; they count as a normal distribution fills them in.",
             "doubtful-inputs",
         )
     strange = [unit for unit in range(hidden.shape[1]) if misfit(hidden[:, unit]) > _STRANGE]

@@ -16,9 +16,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from unrelu.contracts import BoolArray, FloatArray, Step, Watch, unwatched
+from unrelu.contracts import BoolArray, FloatArray, Progress, Step, no_progress
 from unrelu.passes import one_blas_thread
-from unrelu.recovery.layers.decoding import FoundLayer, Subspace, assembled, cloud_of
+from unrelu.recovery.layers.decoding import FoundLayer, Subspace, cloud_of, nearest_one
 from unrelu.recovery.layers.facets import MISFIT, Clock, Cloud, Facet, counted, heights_above, misfit
 from unrelu.recovery.layers.inputs import (
     UNEXPLAINED,
@@ -67,7 +67,7 @@ def decode_widening(
     there, so that planes which do not look so are none. Where units are missing there is no inner layer; planes whose
     inputs were not found are doubtful units.
     """
-    searched = space if clear is None else replace(space, genuine=space.genuine & clear)
+    searched = space if clear is None else replace(space, inlier=space.inlier & clear)
     cloud, _ = cloud_of(T, searched, lifted, gaussian)
     return decoded(T, space, "widening", Search(cloud, n_inputs, rng, clock), clock)
 
@@ -75,11 +75,11 @@ def decode_widening(
 def decoded(T: FloatArray, space: Subspace, method: str, search: Search, clock: Clock) -> FoundLayer:
     """The layer of the units that a search finds, or else of its planes, with the layer behind units that are whole."""
     if len(search.cloud.points) <= space.basis.shape[1]:
-        return assembled(T, space, [], method, MISFIT, True, 0)[0]
+        return nearest_one(T, space, [], method, MISFIT, True, 0)[0]
     ended = clock.run(search.run)
     # One plane fewer than units: without inputs there are no weights, however many planes were found.
     facets = search.units or [replace(plane, misfit=np.inf) for plane in search.planes[: space.basis.shape[1] - 1]]
-    found, order = assembled(T, space, facets, method, MISFIT, True, search.starts)
+    found, order = nearest_one(T, space, facets, method, MISFIT, True, search.starts)
     found = replace(found, choice=tuple(sorted(search.choice.items())))
     if not search.complete:
         return replace(found, report=replace(found.report, ended=ended), verdict=search.verdict)
@@ -90,8 +90,10 @@ def decoded(T: FloatArray, space: Subspace, method: str, search: Search, clock: 
 class Search:
     """What is known so far of a cloud's units; :meth:`run` goes on until all are known, and may be ended any time."""
 
-    def __init__(self, cloud: Cloud, n_inputs: int | str, rng: np.random.Generator, watch: Watch = unwatched) -> None:
-        self.cloud, self.n_inputs, self.rng, self.watch = cloud, n_inputs, rng, watch
+    def __init__(
+        self, cloud: Cloud, n_inputs: int | str, rng: np.random.Generator, progress: Progress = no_progress
+    ) -> None:
+        self.cloud, self.n_inputs, self.rng, self.progress = cloud, n_inputs, rng, progress
         self.planes: list[Facet] = []
         self.units: list[Facet] = []
         self.layer = InnerLayer(np.zeros((0, 0)), np.zeros(0))  # of these units
@@ -118,7 +120,7 @@ class Search:
                 if not _is_one_of(height, self._heights(self.planes), plane.noise):
                     self.planes.append(plane)
             self.starts += _TOGETHER
-            self.watch(Step("Finding planes", len(self.planes), self._width, f"{len(self.planes)} planes found"))
+            self.progress(Step("Finding planes", len(self.planes), self._width, f"{len(self.planes)} planes found"))
             idle = 0 if len(self.planes) > before else idle + 1
             if not idle:
                 with one_blas_thread():
@@ -277,7 +279,7 @@ class Search:
             before = len(found)
             known = self._admit(search.unit(known), found, known, sure, z.shape[1] + 1 + _BOTH_SIDES)
             since = 0 if len(found) > before else since + 1
-            self.watch(Step("Finding units", len(found), self._width, f"{len(found)} of {self._width} units found"))
+            self.progress(Step("Finding units", len(found), self._width, f"{len(found)} of {self._width} units found"))
         missing = self._width - known.shape[1]
         if missing:  # units that are never off, if there are just as many as are missing: they are doubtful
             bound = _NOISY * self.cloud.noise / float(np.sqrt((self.cloud.points**2).mean()))

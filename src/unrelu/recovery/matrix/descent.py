@@ -17,7 +17,7 @@ from typing import Protocol
 
 import numpy as np
 
-from unrelu.contracts import FloatArray, Step, Watch, unwatched
+from unrelu.contracts import FloatArray, Progress, Step, no_progress
 from unrelu.errors import InvalidParameterError
 from unrelu.passes import one_blas_thread
 from unrelu.recovery.matrix.factors import Cells, Factors, singular_start, sizes_of
@@ -71,22 +71,22 @@ class Task:
     tolerance: float = 1e-12
     max_iterations: int = 500
     start: Factors | None = None
-    watch: Watch = unwatched
+    progress: Progress = no_progress
     unit: float = 1.0  # of the cells: a method whose parameters have the data's units multiplies by it first
     enough: float = 1e-7  # share of the objective below which an iteration has gained nothing
     fewer: Factors | None = None  # factors of the same table with one component less, where they are known
 
-    def watched_through(self, change: Callable[[Factors], Factors]) -> Watch:
+    def watched_through(self, change: Callable[[Factors], Factors]) -> Progress:
         """A watch for a part of the work, whose factors ``change`` turns into those of this task."""
-        if self.watch is unwatched:
-            return unwatched
+        if self.progress is no_progress:
+            return no_progress
 
-        def watch(step: Step) -> None:
+        def progress(step: Step) -> None:
             iterate: Iterate | None = step.state
             state = None if iterate is None else replace(iterate, factors=change(iterate.factors))
-            self.watch(replace(step, state=state))
+            self.progress(replace(step, state=state))
 
-        return watch
+        return progress
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ class TobitEM:
 
     def recover(self, task: Task) -> Recovered:
         own = own_start(task)
-        quiet = replace(task, max_iterations=min(_QUIET_ROUNDS, task.max_iterations), watch=unwatched)
+        quiet = replace(task, max_iterations=min(_QUIET_ROUNDS, task.max_iterations), progress=no_progress)
         factors = (task.start if task.start is not None else descend(quiet).factors).balanced()
         with one_blas_thread():
             sizes, seen = sizes_of(task.cells)
@@ -163,7 +163,7 @@ class TobitEM:
                 state, gain = next(steps_from(start, descent, warm=iteration > _ALTERNATING))
                 factors, squares = state.factors, state.squares
                 residual = math.sqrt(squares) / scale
-                task.watch(Iterate(iteration, residual, factors).step())
+                task.progress(Iterate(iteration, residual, factors).step())
                 # EM's update, with the noise that the free parameters have fitted put back: of the rows' sum_i
                 # tr((G_i + ridge)^-1 G_i), which the ridge and rows with few cells keep below n k; of the columns' all
                 # but those of the gauge.
@@ -218,12 +218,12 @@ def descend(task: Task, caps: FloatArray | None = None) -> Recovered:
         if found.residual <= task.tolerance or task.n_components == 1:
             return found
 
-        def watch(step: Step) -> None:  # work on the side is no state to go on from
-            task.watch(Step(step.stage, words=f"a second start, {step.words}"))
+        def progress(step: Step) -> None:  # work on the side is no state to go on from
+            task.progress(Step(step.stage, words=f"a second start, {step.words}"))
 
-        start = _built_up(replace(task, watch=watch), descent).balanced()
+        start = _built_up(replace(task, progress=progress), descent).balanced()
         trial = replace(task, max_iterations=min(_TRIAL, task.max_iterations), enough=_TRIAL_ENOUGH * task.enough)
-        short = _descent(replace(trial, watch=watch), descent, start, own)
+        short = _descent(replace(trial, progress=progress), descent, start, own)
         if short.residual >= _CLEARLY * found.residual:
             return found
         again = _descent(task, descent, start, own)
@@ -249,7 +249,7 @@ def _built_up(task: Task, descent: Descent) -> Factors:
         steps = steps_from(descent.start(factors.balanced()), descent)
         for _ in range(_STAGE):
             factors = next(steps)[0].factors
-            task.watch(Step(RECOVERING, words=f"{rank} of {task.n_components} components"))
+            task.progress(Step(RECOVERING, words=f"{rank} of {task.n_components} components"))
         factors = with_one_more(factors)
     return factors
 
@@ -269,7 +269,7 @@ def _descent(task: Task, descent: Descent, start: Factors, own: Factors | None =
     for iteration in range(1, task.max_iterations + 1):
         state, gain = next(steps)
         residual = math.sqrt(max(state.squares, 0.0)) / scale
-        task.watch(Iterate(iteration, residual, state.factors).step())
+        task.progress(Iterate(iteration, residual, state.factors).step())
         # A column of large values must not hide what is left in the others.
         by_column = np.sqrt(2.0 * state.loss / np.where(sizes > 0.0, sizes, 1.0) ** 2)
         exact = residual <= task.tolerance and by_column.max() <= _COLUMN_TOLERANCE * task.tolerance

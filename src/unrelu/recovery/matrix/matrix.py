@@ -17,11 +17,8 @@ from typing import Annotated
 import numpy as np
 from numpy.typing import NDArray
 
-from unrelu.contracts import FloatArray, Step, Watch, unwatched
-from unrelu.errors import (
-    InvalidDataError,
-    InvalidParameterError,
-)
+from unrelu.contracts import FloatArray, Progress, Step, no_progress
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.notebook import Shown
 from unrelu.passes import one_blas_thread
 from unrelu.recovery.matrix.descent import CensoredALS, MatrixMethod, Task, method_name
@@ -178,7 +175,7 @@ def recover_matrix(
     max_iterations: int = 500,
     seed: int = 0,
     start: Factors | None = None,
-    watch: Watch = unwatched,
+    progress: Progress = no_progress,
 ) -> MatrixFit:
     """Choose the number of components where that is asked for, fit them, and report.
 
@@ -191,7 +188,7 @@ def recover_matrix(
     size = float(np.nanmax(stored, initial=0.0))
     unit = 1.0 if size == 0.0 or 1.0 / _USUAL < size < _USUAL else 2.0 ** round(math.log2(size))
     table = cells if unit == 1.0 else cells.scaled(1.0 / unit)
-    task = Task(table, 1, free_bias, tolerance, max_iterations, None, watch, unit)
+    task = Task(table, 1, free_bias, tolerance, max_iterations, None, progress, unit)
     errors: tuple[tuple[int, float], ...] = ()
     fewer: Factors | None = None
     if isinstance(k, str) and k == "auto":
@@ -209,7 +206,7 @@ def recover_matrix(
         start, fewer = (start.scaled(1.0 / unit), None) if fits else (None, fewer)
     task = replace(task, n_components=int(k), start=start, fewer=fewer)
     if unit != 1.0:
-        task = replace(task, watch=task.watched_through(lambda factors: factors.scaled(unit)))
+        task = replace(task, progress=task.watched_through(lambda factors: factors.scaled(unit)))
     fit = fit_task(task, method, gauge)
     fit = replace(fit, report=replace(fit.report, component_errors=errors))
     return fit if unit == 1.0 else _in_unit(fit, unit)
@@ -289,8 +286,8 @@ def fit_task(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
 
     if not (rows.all() and columns.all()):
         start, fewer = (None if given is None else given.of(rows, columns) for given in (task.start, task.fewer))
-        part, watch = cells.part(rows, columns), task.watched_through(placed)
-        task = replace(task, cells=part, start=start, fewer=fewer, watch=watch)
+        part, progress = cells.part(rows, columns), task.watched_through(placed)
+        task = replace(task, cells=part, start=start, fewer=fewer, progress=progress)
     with one_blas_thread() if math.prod(task.cells.shape) < _SMALL else nullcontext():
         recovered = method.recover(task)
     with one_blas_thread():
@@ -363,9 +360,9 @@ def choose_components(
         return np.concatenate(tile_by_tile(task.cells, at))
 
     def told(step: Step) -> None:  # iterations on the way to a choice are no state to go on from
-        task.watch(Step(CHOOSING, number, words=f"{number} components, {step.words}"))
+        task.progress(Step(CHOOSING, number, words=f"{number} components, {step.words}"))
 
-    trial = replace(task, cells=shown, max_iterations=_MOST_ITERATIONS, start=None, enough=_ENOUGH, watch=told)
+    trial = replace(task, cells=shown, max_iterations=_MOST_ITERATIONS, start=None, enough=_ENOUGH, progress=told)
     losses: list[FloatArray] = []
     errors: list[tuple[int, float]] = []
     tried: list[Factors] = []
@@ -380,7 +377,7 @@ def choose_components(
         losses.append(row_losses(factors))
         errors.append((number, float(np.sqrt(losses[-1].sum() / norm))))
         words = ", ".join(f"{number}: {error:.2g}" for number, error in errors[-_TOLD:])
-        task.watch(Step(CHOOSING, number, words=f"held-out error by number {words}", state=errors[-1]))
+        task.progress(Step(CHOOSING, number, words=f"held-out error by number {words}", state=errors[-1]))
         best = int(np.argmin([loss.sum() for loss in losses]))
         if losses[-1].sum() <= _EXACT * norm or number - (best + 1) >= _PATIENCE:
             break

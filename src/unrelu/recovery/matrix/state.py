@@ -13,7 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from unrelu import storage
-from unrelu.contracts import FloatArray, Step, Watch, unwatched
+from unrelu.contracts import FloatArray, Progress, Step, no_progress
 from unrelu.errors import InvalidDataError, InvalidParameterError, OutputError
 from unrelu.recovery.matrix.descent import Iterate, MatrixMethod, method_name
 from unrelu.recovery.matrix.factors import Cells, Factors, tile_by_tile
@@ -34,7 +34,7 @@ def recover_kept(
     gauge: str,
     *,
     seed: int,
-    watch: Watch,
+    progress: Progress,
     **limits: Any,
 ) -> MatrixFit:
     """:func:`recover_matrix` with its state kept in a file, and gone on from where there is such a file.
@@ -49,10 +49,10 @@ def recover_kept(
     if before is not None:
         before.check_belongs(stated, path)
         n_components, start = before.factors.rank, before.factors
-    keeper = Keeper(path, stated, before, watch)
+    keeper = Keeper(path, stated, before, progress)
     try:
         with keeper:
-            fit = recover_matrix(cells, n_components, method, gauge, seed=seed, start=start, watch=keeper, **limits)
+            fit = recover_matrix(cells, n_components, method, gauge, seed=seed, start=start, progress=keeper, **limits)
     except KeyboardInterrupt as stop:
         stop.add_note(keeper.how_to_go_on())
         raise
@@ -158,8 +158,8 @@ def _plain(value: Any) -> Any:
 class Keeper:
     """A watch that writes the state to a file, at most every few seconds, and once more when its block is left.
 
-    It is left at the end, by an error or by Ctrl-C: the file then holds the last iteration that was finished. ``watch``
-    hears the same, with the iterations of the state gone on from, ``before``, counted.
+    It is left at the end, by an error or by Ctrl-C: the file then holds the last iteration that was finished.
+    ``progress`` hears the same, with the iterations of the state gone on from, ``before``, counted.
     """
 
     def __init__(
@@ -167,10 +167,10 @@ class Keeper:
         path: FilePath,
         facts: Mapping[str, Any],
         before: MatrixState | None = None,
-        watch: Watch = unwatched,
+        progress: Progress = no_progress,
         every: float = _EVERY,
     ) -> None:
-        self._path, self._facts, self._watch, self._every = path, facts, watch, every
+        self._path, self._facts, self._progress, self._every = path, facts, progress, every
         self._before = 0 if before is None else before.iterations
         self._errors = () if before is None else before.component_errors
         self._written: MatrixState | None = None
@@ -191,7 +191,7 @@ class Keeper:
                     warn(f"{error} The run goes on.", "not-saved")
                     self._due = time.monotonic() + self._every
             step = iterate.step()
-        self._watch(step)
+        self._progress(step)
 
     def how_to_go_on(self) -> str:
         """One line for whoever has stopped the run."""

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from unrelu.checks.fit_check import FitCheck, Simulations
-from unrelu.contracts import FloatArray, Watch
+from unrelu.contracts import FloatArray, Progress
 from unrelu.errors import UnreluError, UnreluWarning, about
 from unrelu.estimators import FloorOutlierDetector
 from unrelu.fit.nearest import largest_eigenpairs
@@ -22,9 +22,9 @@ from unrelu.posterior.cells import Cells, SampledCells
 from unrelu.posterior.marginals import CutNormals, imputed
 from unrelu.report.check import column_order
 from unrelu.report.model import strongest_pairs
-from unrelu.report.outliers import StrangestCells
+from unrelu.report.outliers import OutlierCellCounts
 from unrelu.report.pictures import Numbers, evenly
-from unrelu.report.tables import facts, labels, shape_words
+from unrelu.report.tables import facts, labels, margin_words
 from unrelu.tables import ArraySamples
 
 _MOST_ROWS, _MOST_CELLS, _FEWEST_ROWS = 20_000, 10_000_000, 2_000  # of the sample
@@ -61,7 +61,7 @@ class Looked:
         self.floored, self.at_ceiling, self.missing = counts = np.zeros((3, n_features), dtype=np.int64)
 
         def counted(block: Cells) -> Cells:
-            kinds = (block.beyond < 0, block.beyond > 0, np.isnan(block.given))
+            kinds = (block.censoring < 0, block.censoring > 0, np.isnan(block.given))
             for count, which in zip(counts, kinds, strict=True):
                 count += np.count_nonzero(which, axis=0)
             return block
@@ -87,7 +87,7 @@ class Looked:
 
 
 def column_numbers(
-    model: RectifiedGaussian, looked: Looked | None, bias_stderr: FloatArray | None
+    model: RectifiedGaussian, looked: Looked | None, mean_stderr: FloatArray | None
 ) -> dict[str, FloatArray]:
     """Per column. Naive: of the table as it stands, cells at a limit taken for their limit.
 
@@ -98,11 +98,11 @@ def column_numbers(
     uncut = model.column_summary(below="latent")
     mean, median, std = (np.array([column[key] for column in uncut]) for key in ("mean", "median", "std"))
     unknown = np.full(d, np.nan)
-    normal = np.array([model.shapes is None or model.shapes[j].kind == "normal" for j in range(d)])
+    normal = np.array([model.margins is None or model.margins[j].kind == "normal" for j in range(d)])
     naive, missing = np.full((2, d), np.nan), unknown
     with np.errstate(invalid="ignore", divide="ignore"):
         if looked is None:
-            floored = ndtr((model.latent.floor - model.bias) / np.maximum(model.row_norms, 1e-300))
+            floored = ndtr((model.latent.floor - model.mean) / np.maximum(model.std, 1e-300))
         else:
             n_rows = looked.sample.n_rows
             floored = (looked.floored + looked.at_ceiling) / (n_rows - looked.missing)
@@ -118,7 +118,7 @@ def column_numbers(
         "share_floored": floored,
         "share_missing": missing,
         "mean": mean,
-        "mean_stderr": unknown if bias_stderr is None else np.where(normal, bias_stderr, np.nan),
+        "mean_stderr": unknown if mean_stderr is None else np.where(normal, mean_stderr, np.nan),
         "naive_mean": naive[0],
         "median": median,
         "naive_median": naive[1],
@@ -127,20 +127,22 @@ def column_numbers(
     }
 
 
-def column_lists(model: RectifiedGaussian, looked: Looked | None, bias_stderr: FloatArray | None) -> dict[str, Any]:
+def column_lists(model: RectifiedGaussian, looked: Looked | None, mean_stderr: FloatArray | None) -> dict[str, Any]:
     """Lists with one item per column, for JSON and csv."""
-    shapes = ["normal"] * model.n_features if model.shapes is None else [shape_words(shape) for shape in model.shapes]
-    numbers = column_numbers(model, looked, bias_stderr)
-    return {"name": list(labels(model)), "shape": shapes, **{name: rounded(v, 6) for name, v in numbers.items()}}
+    margins = (
+        ["normal"] * model.n_features if model.margins is None else [margin_words(margin) for margin in model.margins]
+    )
+    numbers = column_numbers(model, looked, mean_stderr)
+    return {"name": list(labels(model)), "margins": margins, **{name: rounded(v, 6) for name, v in numbers.items()}}
 
 
 def scale_points(model: RectifiedGaussian, j: int) -> list[float | None] | None:
-    """Values of f(bias + norm z) at even steps of z from -4 to 4; None for a normal column, where they are a line."""
-    if model.shapes is None or model.shapes[j].kind == "normal":
+    """Values of f(mean + sd z) at even steps of z from -4 to 4; None for a normal column, where they are a line."""
+    if model.margins is None or model.margins[j].kind == "normal":
         return None
     z = np.linspace(-_SCALE_END, _SCALE_END, _SCALE_POINTS)
     with np.errstate(over="ignore"):
-        return rounded(model.shapes[j].from_latent(model.bias[j] + model.row_norms[j] * z), 5)
+        return rounded(model.margins[j].from_latent(model.mean[j] + model.std[j] * z), 5)
 
 
 def picture(model: RectifiedGaussian, j: int, looked: Looked | None) -> dict[str, Any] | None:
@@ -148,16 +150,16 @@ def picture(model: RectifiedGaussian, j: int, looked: Looked | None) -> dict[str
 
     The scale is one on which the uncut column is normal; None for a column that is constant in the model.
     """
-    latent, norm = model.latent, float(model.row_norms[j])
+    latent, norm = model.latent, float(model.std[j])
     if norm == 0.0:
         return None
     z = np.linspace(-_FAR, _FAR, _POINTS if model.n_features <= _MANY else _FEW_POINTS)
-    cut = [float((limit[j] - latent.bias[j]) / norm) for limit in (latent.floor, latent.ceiling)]
+    cut = [float((limit[j] - latent.mean[j]) / norm) for limit in (latent.floor, latent.ceiling)]
     z = np.unique([*z, *(place for place in cut if -_FAR < place < _FAR)])
     seen, n_known = np.empty(0), 1
     if looked is not None:
         cells = looked.sample.cells
-        seen = (cells.latent[~cells.hidden[:, j], j] - latent.bias[j]) / norm
+        seen = (cells.latent[~cells.hidden[:, j], j] - latent.mean[j]) / norm
         n_known = max(int(np.count_nonzero(~np.isnan(cells.given[:, j]))), 1)
     # Where the curve and nearly all that is seen lie, in standard deviations.
     lowest, highest = np.quantile(seen, [0.001, 0.999]) if len(seen) else (0.0, 0.0)
@@ -267,15 +269,15 @@ def scatter_facts(model: RectifiedGaussian, looked: Looked) -> dict[str, Any]:
     """
     most = int(np.clip(_SCATTER_CELLS // model.n_features, _FEWEST_POINTS, _MOST_POINTS))
     cells = looked.first(most)
-    by_mark = np.where(cells.beyond < 0, "f", np.where(cells.beyond > 0, "c", "s"))
+    by_mark = np.where(cells.censoring < 0, "f", np.where(cells.censoring > 0, "c", "s"))
     letters = np.where(np.isnan(cells.given), "m", by_mark)
     return {
         "rows": len(cells.given),
         "of": looked.sample.n_rows,
         "values": [rounded(column) for column in cells.given.T],
         "marks": ["".join(column) for column in letters.T],
-        "bias": rounded(model.bias, 5),
-        "norm": rounded(model.row_norms, 5),
+        "mean": rounded(model.mean, 5),
+        "std": rounded(model.std, 5),
         "curve": [scale_points(model, j) for j in range(model.n_features)],
     }
 
@@ -351,34 +353,34 @@ def odd_facts(
     blocks: Iterable[Cells],
     ids: Mapping[str, Sequence[str]],
     how: Mapping[str, Any],
-    watch: Watch,
+    progress: Progress,
 ) -> dict[str, Any]:
     """Rows and cells; ``blocks`` are the rows of the table again, ``how`` a detector's parameters."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", about("singular"))
-        detector = FloorOutlierDetector.from_model(model, **how).watched_by(watch)
+        detector = FloorOutlierDetector.from_model(model, **how).with_progress(progress)
         verdict = detector.judge(table, top=_ROWS)
         rows = facts(verdict, detector, ids)
         few = int(np.clip(_MOST_WORK // model.n_features**3, _ROWS, len(verdict.scores)))
-        strangest = np.sort(np.argsort(verdict.scores, kind="stable")[:few])
+        most_outlying = np.sort(np.argsort(verdict.scores, kind="stable")[:few])
         parts, first = [], 0
         for block in blocks:
-            inside = (strangest >= first) & (strangest < first + len(block.given))
-            parts.append(block.of_rows(strangest[inside] - first))
+            inside = (most_outlying >= first) & (most_outlying < first + len(block.given))
+            parts.append(block.of_rows(most_outlying[inside] - first))
             first += len(block.given)
         cells = functools.reduce(Cells.joined, parts)
         chosen = ArraySamples(cells.given, feature_names=model.feature_names)
-        judged = detector.strangeness(chosen), detector.cell_probabilities(chosen)
-        told = StrangestCells(model, judged, [cells], _CELLS, ids, strangest).facts(_CELLS)
+        judged = detector.outlier_score(chosen), detector.cell_probabilities(chosen)
+        told = OutlierCellCounts(model, judged, [cells], _CELLS, ids, most_outlying).facts(_CELLS)
     return {
         "n_rows": rows["rows"],
         "flagged": rows["flagged"],
         "expected_if_clean": rows["expected_if_clean"],
         "false_alarm_rate": rows["false_alarm_rate"],
-        "rows": rows["strangest"],
+        "rows": rows["most_outlying"],
         "rows_whose_cells_were_looked_at": few,
         "cells_beyond_4": told["cells_beyond_4"],
-        "cells": told["strangest_cells"],
+        "cells": told["most_outlying_cells"],
     }
 
 
@@ -393,7 +395,7 @@ def filling_facts(model: RectifiedGaussian, looked: Looked) -> dict[str, Any] | 
     """
     rows = int(np.clip(_MOST_FILLING // model.n_features**3, 20, _MOST_FILLED))
     cells = looked.first(rows)
-    at_limit = cells.beyond != 0
+    at_limit = cells.censoring != 0
     if not at_limit.any():
         return None
     with warnings.catch_warnings():
@@ -404,10 +406,10 @@ def filling_facts(model: RectifiedGaussian, looked: Looked) -> dict[str, Any] | 
         at = at_limit[:, j]
         n, values = int(at.sum()), mean[at, j]
         latent = cells.of_rows(at).latent[:, j]
-        law = CutNormals(np.full(n, model.bias[j]), np.full(n, model.row_norms[j]), latent, cells.beyond[at, j])
+        distribution = CutNormals(np.full(n, model.mean[j]), np.full(n, model.std[j]), latent, cells.censoring[at, j])
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             # The spread of the same cells if nothing but their limits were known.
-            alone = law.moments(functools.partial(_in_user_units, model, j))[1]
+            alone = distribution.moments(functools.partial(_in_user_units, model, j))[1]
             variance, whole = np.mean(std[at, j] ** 2), np.mean(alone**2)
             told = float(np.clip(1.0 - variance / whole, 0.0, 1.0)) if whole > 0.0 else np.nan
         places = [np.mean(cells.given[at, j]), *np.quantile(values, [0.05, 0.5, 0.95]), values.mean()]
@@ -418,4 +420,4 @@ def filling_facts(model: RectifiedGaussian, looked: Looked) -> dict[str, Any] | 
 
 
 def _in_user_units(model: RectifiedGaussian, j: int, y: FloatArray) -> FloatArray:
-    return y if model.shapes is None else model.shapes[j].from_latent(y)
+    return y if model.margins is None else model.margins[j].from_latent(y)

@@ -24,7 +24,7 @@ import numpy as np
 
 from unrelu._version import __version__
 from unrelu.checks.fit_check import FitCheck
-from unrelu.contracts import Step, Watch, unwatched
+from unrelu.contracts import Progress, Step, no_progress
 from unrelu.errors import MissingDependencyError
 from unrelu.estimators import FloorImputer, check_model
 from unrelu.estimators.preparation import prepare
@@ -32,7 +32,7 @@ from unrelu.limits import is_by_cell
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import plain
 from unrelu.report.page import facts as told
-from unrelu.report.tables import doubt_words, labels, with_error
+from unrelu.report.tables import diagnostic_words, labels, with_error
 from unrelu.storage import FilePath, atomic_write
 from unrelu.tables.frames import collected, holds_text
 from unrelu.validation import counted, listed
@@ -58,7 +58,7 @@ def write_report(
     seed: int = 0,
     ids: Mapping[str, Sequence[str]] | None = None,
     words: Callable[[str], str] = str,
-    watch: Watch = unwatched,
+    progress: Progress = no_progress,
 ) -> dict[str, Any]:
     """Make a page about X, if it is given, and write it, whole or not at all; its facts.
 
@@ -79,24 +79,24 @@ def write_report(
     if not isinstance(learner, FloorImputer):
         imputer = FloorImputer.from_model(model, floor_tolerance=tolerance)
     if table is not None:
-        watch(Step("Looking at the rows"))
+        progress(Step("Looking at the rows"))
         looked = told.Looked(imputer.cells(table), model.n_features, seed)
-    watch(Step("Drawing columns"))
-    bias_stderr, r_stderr = (None, None) if fitted is None else (fitted.bias_stderr_, fitted.correlation_stderr_)
+    progress(Step("Drawing columns"))
+    mean_stderr, r_stderr = (None, None) if fitted is None else (fitted.mean_stderr_, fitted.correlation_stderr_)
     pictures = [told.picture(model, j, looked) for j in range(model.n_features)]
     found: dict[str, Any] = {
         "title": title,
         "table": None if looked is None else looked.facts(),
-        "columns": told.column_lists(model, looked, bias_stderr),
+        "columns": told.column_lists(model, looked, mean_stderr),
         **dict.fromkeys(("pairs", "scatter", "components", "check", "odd", "filling")),
         "left_out": [] if looked is not None else ["everything that needs the rows"],
-        "doubts": [
+        "diagnostics": [
             {
-                "kind": doubt.kind,
-                "columns": listed([labels(model)[j][:LONGEST_NAME] for j in doubt.columns], 8),
-                "text": doubt_words(doubt, words),
+                "kind": diagnostic.kind,
+                "columns": listed([labels(model)[j][:LONGEST_NAME] for j in diagnostic.columns], 8),
+                "text": diagnostic_words(diagnostic, words),
             }
-            for doubt in (() if fitted is None else fitted.report_.doubts)
+            for diagnostic in (() if fitted is None else fitted.report_.diagnostics)
         ],
     }
     if model.n_features > 1:
@@ -106,9 +106,13 @@ def write_report(
         found["components"] = told.component_facts(model.correlation, naive)
     if looked is not None:
         how: dict[str, Any] = {"floor_tolerance": tolerance, "random_state": seed}
-        check = partial(check_model, model, **how, watch=watch) if fitted is None else fitted.watched_by(watch).check
+        check = (
+            partial(check_model, model, **how, progress=progress)
+            if fitted is None
+            else fitted.with_progress(progress).check
+        )
         checked = partial(check, table, n_simulations=number) if number else None
-        found |= _of_rows(model, imputer, table, looked, checked, how, ids or {}, words, watch)
+        found |= _of_rows(model, imputer, table, looked, checked, how, ids or {}, words, progress)
     found["made"] = {**_made(fitted, command, seed), "seconds": round(time.perf_counter() - begin, 2)}
     page = rendered(found, pictures)
     with atomic_write(path) as stream:
@@ -129,8 +133,12 @@ def page_shown(found: dict[str, Any], size: int, seconds: float) -> list[str]:
         f" {counted(table['n_columns'], 'column')}, {percent(table['share_floored'])} of the cells at their floor, in"
         f" {seconds:.2f} s.",
         *([checked["verdict"]] if checked else []),
-        *([f"Doubtful: {', '.join(doubt['kind'] for doubt in found['doubts'])}."] if found["doubts"] else []),
-        *([f"Flagged {counted(odd['flagged'], 'row')} as strange."] if odd else []),
+        *(
+            [f"Doubtful: {', '.join(diagnostic['kind'] for diagnostic in found['diagnostics'])}."]
+            if found["diagnostics"]
+            else []
+        ),
+        *([f"Flagged {counted(odd['flagged'], 'row')} as outlying."] if odd else []),
         *([f"Left out: {'; '.join(found['left_out'])}."] if found["left_out"] else []),
     ]
 
@@ -144,7 +152,7 @@ def _of_rows(
     how: dict[str, Any],
     ids: Mapping[str, Sequence[str]],
     words: Callable[[str], str],
-    watch: Watch,
+    progress: Progress,
 ) -> dict[str, Any]:
     """What only rows can tell: does the model fit, which rows are odd, what is hidden; and what is left out."""
     found: dict[str, Any] = {}
@@ -155,11 +163,11 @@ def _of_rows(
         left_out.append("the check of the fit (unrelu check)")
     few = model.n_features <= told.MOST_COLUMNS
     if few and not getattr(table, "limits_by_cell", ()):
-        found["odd"] = told.odd_facts(model, table, imputer.cells(table), ids, how, watch)
+        found["odd"] = told.odd_facts(model, table, imputer.cells(table), ids, how, progress)
     else:
-        left_out.append("strange rows (unrelu score)")
+        left_out.append("outlying rows (unrelu score)")
     if few:
-        watch(Step("Filling in cells"))
+        progress(Step("Filling in cells"))
         found["filling"] = told.filling_facts(model, looked)
     else:
         left_out.append("what is under the floor, cell by cell (unrelu impute)")

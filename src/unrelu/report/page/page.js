@@ -226,7 +226,7 @@
       if (curve[k] >= value && curve[k] > curve[k - 1]) return -4 + step * (k - 1 + (value - curve[k - 1]) / (curve[k] - curve[k - 1]));
     return 4;
   };
-  const onAxis = (j, z) => (bent(j) ? z : scatter.bias[j] + scatter.norm[j] * z);
+  const onAxis = (j, z) => (bent(j) ? z : scatter.mean[j] + scatter.std[j] * z);
   const ticksOf = (j) => {
     if (!bent(j)) return {};
     const at = [-3, -2, -1, 0, 1, 2, 3];

@@ -21,7 +21,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
-from unrelu.contracts import BoolArray, FloatArray, Step, Watch
+from unrelu.contracts import BoolArray, FloatArray, Progress, Step
 from unrelu.passes import one_blas_thread
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, Subspace, cloud_of
 from unrelu.recovery.layers.experimental.faces import (
@@ -57,7 +57,7 @@ _STEADY = 100.0  # amplification of rounding up to which g is exact
 _TOLD = 1e-6  # of a unit's root mean square
 _WORST = 1e4  # condition of a row's equations beyond which z is a guess
 _FLAT = 1e-6  # of root mean squares
-_MANY = 0.05  # share of the rows without units from where on the law of the inputs is a guess
+_MANY = 0.05  # share of the rows without units from where on the distribution of the inputs is a guess
 
 
 def decode_deepening(
@@ -75,9 +75,9 @@ class DeepSearch(Search):
     """A search for both layers: ``layer`` is then that of h, with g's units as its inputs, and ``below`` that of g."""
 
     def __init__(
-        self, cloud: Cloud, inner_width: int, n_inputs: int | str, rng: np.random.Generator, watch: Watch
+        self, cloud: Cloud, inner_width: int, n_inputs: int | str, rng: np.random.Generator, progress: Progress
     ) -> None:
-        super().__init__(cloud, n_inputs, rng, watch)
+        super().__init__(cloud, n_inputs, rng, progress)
         self.inner_width = inner_width
         self.below: InnerLayer | None = None
         self.report: LayerReport | None = None
@@ -152,7 +152,7 @@ class DeepSearch(Search):
 
     def _tell(self, name: str) -> None:
         found = self._values.shape[1]
-        self.watch(Step(name, min(found, self._width), self._width, f"{found} of {self._width} units found"))
+        self.progress(Step(name, min(found, self._width), self._width, f"{found} of {self._width} units found"))
 
     def _find_on_faces(self) -> None:
         """Units that are bent on faces, or on the chart."""
@@ -172,7 +172,9 @@ class DeepSearch(Search):
             return False
         chart = polished(self._values, chart)
         space = Subspace(np.zeros(k), np.eye(k), 3e-9, np.ones(len(chart.rows), dtype=bool))  # rounding
-        found = decode_widening(chart.z, space, True, self.n_inputs, self.rng, Clock(watch=self.watch), gaussian=False)
+        found = decode_widening(
+            chart.z, space, True, self.n_inputs, self.rng, Clock(progress=self.progress), gaussian=False
+        )
         if found.report.ended == INTERRUPTED:
             raise KeyboardInterrupt
         self._tell("Finding units behind units")
@@ -250,11 +252,12 @@ def second_layer(
     off = tuple(int(count) for count in (g[sure] == 0.0).sum(axis=0))
     n, (p, k), lost, weak = len(h), A.shape, int(np.count_nonzero(~sure)), tuple(np.flatnonzero(~told).tolist())
     placed = replace(report, n_rows=n, n_features=p, rows_off=off, residual=left, n_outlier_rows=0)
-    matrix = MatrixReport("chart", "free", n, p, k, 0, left, True, float((h == 0.0).mean()), 0.0, weak, lost, None)
+    matrix = MatrixReport("chart", "monotone", n, p, k, 0, left, True, float((h == 0.0).mean()), 0.0, weak, lost, None)
     if lost > _MANY * n:
         warn(
             f"{lost:,} of {n:,} rows have too few hidden units on to tell the units behind them, which are NaN there;"
-            " the law of the inputs was learned without these rows, and samples differ from the table by that.",
+            " the distribution of the inputs was learned without these rows, and samples differ from the table by"
+            " that.",
             "doubtful-inputs",
         )
     if weak:

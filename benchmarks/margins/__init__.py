@@ -1,0 +1,27 @@
+"""Columns that are not normal: what margins of columns are worth, what they cost, and tables drawn from them.
+
+correlations.py  correlations without knowing the margins, beside an oracle that is told them and beside rivals
+price.py         margins="auto" on tables that are normal
+contaminated.py  the robust method on lognormal tables with outliers
+costs.py         time of a fit with margins over that of a plain one
+synthetic.py     synthetic tables beside those of Copulas, on two files of real data
+tables.py        the margins, and how their tables are drawn
+
+Copulas (it needs a pandas below 3) and latentcor (its fast method needs a SciPy of before 1.10) run in environments of
+their own: UNRELU_COPULAS and UNRELU_LATENTCOR name a Python that has them. Without, they are left out.
+
+    python -m benchmarks.margins [STUDY ...] [--seeds N]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.studies import run_modules
+from benchmarks.table import Claim
+
+STUDIES = ("correlations", "price", "contaminated", "costs", "synthetic")
+
+
+def run(chosen: Sequence[str] = (), most: int = 10**9) -> list[Claim]:
+    return run_modules("margins", STUDIES, chosen, most)

@@ -1,0 +1,74 @@
+"""Names from before the first release: gone from what is offered, and refused with the new one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import unrelu
+from unrelu.renamed import COMMANDS, NAMES, OPTIONS
+
+X = np.array([[0.0, 1.0], [1.0, 2.0], [2.0, 0.0], [1.5, 1.0], [0.5, 0.7], [0.0, 0.0]] * 20)
+KEPT = {  # papers' symbols, and words that are old in another place only
+    "ReLUMatrixRecovery": {"bias_"},
+    "TwoLayerReLULearner": set(),
+    "ReLULatentRecovery": {"bias", "bias_"},
+    "Peeled": {"report"},
+}
+
+
+@pytest.mark.parametrize("name", ["RectifiedGaussianNetwork", "activations", "recall", "shapes"])
+def test_functions_and_classes(name):
+    assert name not in dir(unrelu)
+    with pytest.raises(AttributeError, match=f"it is {NAMES[name]} now"):
+        getattr(unrelu, name)
+    assert hasattr(unrelu, NAMES[name])
+
+
+@pytest.mark.parametrize("name", sorted(set(unrelu.__all__) - {"errors", "methods", "papers", "recovery", "tables"}))
+def test_old_names_are_gone_from_what_is_offered(name):
+    offered = getattr(unrelu, name)
+    if isinstance(offered, type):
+        kept = KEPT.get(name, set())
+        assert {each for each in dir(offered) if each in NAMES} <= kept
+
+
+def test_attributes():
+    learner = unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(X)
+    for old in ("bias_", "row_norms_", "bias_stderr_", "row_norms_stderr_", "shapes_", "watched_by", "report"):
+        with pytest.raises(AttributeError, match=f"it is {NAMES[old]} now"):
+            getattr(learner, old)
+        assert hasattr(learner, NAMES[old])
+    for old in ("bias", "row_norms", "shapes", "score_rows", "score_cells", "reflected", "shaped"):
+        with pytest.raises(AttributeError, match=f"it is {NAMES[old]} now"):
+            getattr(learner.distribution_, old)
+        assert hasattr(learner.distribution_, NAMES[old])
+    assert learner.location_ is learner.mean_
+
+
+def test_parameters():
+    with pytest.raises(TypeError, match="RectifiedGaussianLearner has no parameter 'shape': it is margins now"):
+        unrelu.RectifiedGaussianLearner(shape="log")
+    with pytest.raises(TypeError, match="'nonnegative_bias': it is nonnegative_mean now"):
+        unrelu.RectifiedGaussianLearner(nonnegative_bias=True)
+    with pytest.raises(TypeError, match="RectifiedGaussian has no parameter 'bias': it is mean now"):
+        unrelu.RectifiedGaussian(bias=[0.0], covariance=[[1.0]])
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        unrelu.RectifiedGaussianLearner(colour="log")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["fit", "rows.csv", "--shape", "log"], f"--shape is now {OPTIONS['--shape']}"),
+        (["simulate", "--bias=signed"], f"--bias is now {OPTIONS['--bias']}"),
+        (["network", "rows.csv"], f"network is now {COMMANDS['network']}"),
+    ],
+)
+def test_commands_and_options(arguments, said):
+    run = [sys.executable, "-m", "unrelu", *arguments]
+    done = subprocess.run(run, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {said}.\n")
