@@ -235,6 +235,11 @@ def visits(call: Callable[[], Any], folder: Path | None = None) -> tuple[int, in
     return len({code.co_filename for code in functions}), len(functions), deepest
 
 
+def margins(kind: str, unrelu: Any) -> dict[str, str]:
+    """A margin for all columns, by the name of the parameter; before the names of the field it was "shape"."""
+    return {"margins" if hasattr(unrelu, "margins") else "shape": kind}
+
+
 def calls_of_users(folder: Path) -> dict[str, Callable[[], Any]]:
     """What users call most, on a table of 2,000 x 5, and on a network's outputs for ``peel``."""
     import numpy as np
@@ -260,8 +265,8 @@ def calls_of_users(folder: Path) -> dict[str, Callable[[], Any]]:
 
     return {
         "RectifiedGaussianLearner().fit(X)": lambda: unrelu.RectifiedGaussianLearner().fit(X),
-        'RectifiedGaussianLearner("one_pass", shape="normal").fit(X)': lambda: unrelu.RectifiedGaussianLearner(
-            "one_pass", shape="normal"
+        'RectifiedGaussianLearner("one_pass", margins="normal").fit(X)': lambda: unrelu.RectifiedGaussianLearner(
+            "one_pass", **margins("normal", unrelu)
         ).fit(X),
         'RectifiedGaussianLearner("robust").fit(X)': lambda: unrelu.RectifiedGaussianLearner("robust").fit(X),
         "FloorImputer().fit_transform(X)": lambda: unrelu.FloorImputer().fit_transform(X),
@@ -301,9 +306,10 @@ def attributes() -> dict[str, str]:
     import unrelu
 
     X = np.exp(unrelu.synthetic.random_model(300, random_state=0).sample(1000, random_state=1))
-    learner = unrelu.RectifiedGaussianLearner("one_pass", floor=1.0, shape="log").fit(X)
+    learner = unrelu.RectifiedGaussianLearner("one_pass", floor=1.0, **margins("log", unrelu)).fit(X)
     times = {
-        name: timeit.timeit(lambda name=name: getattr(learner, name), number=200) for name in ("bias_", "covariance_")
+        name: timeit.timeit(lambda name=name: getattr(learner, name), number=200)
+        for name in ("mean_" if hasattr(learner, "mean_") else "bias_", "covariance_")
     }
     told = {f"learner.{name}, microseconds": f"{1e6 * spent / 200:.2f}" for name, spent in times.items()}
     return told | {"learner.covariance_ is learner.covariance_": str(learner.covariance_ is learner.covariance_)}
@@ -317,8 +323,9 @@ def two_doors() -> dict[str, str]:
 
     covariance = np.full((8, 8), 0.9) + 0.1 * np.eye(8)
     X = unrelu.RectifiedGaussian(np.full(8, -0.2), covariance).sample(4000, random_state=0)
-    one = unrelu.RectifiedGaussianLearner("full_likelihood", floor=0.0, shape="normal").fit(X).score(X)
-    mixture = unrelu.RectifiedGaussianMixture(1, floor=0.0, shape="normal").fit(X).score(X)
+    plain = {"floor": 0.0, **margins("normal", unrelu)}
+    one = unrelu.RectifiedGaussianLearner("full_likelihood", **plain).fit(X).score(X)
+    mixture = unrelu.RectifiedGaussianMixture(1, **plain).fit(X).score(X)
     return {"score: learner, mixture of one": f"{one:.5f}, {mixture:.5f}", "apart by": f"{abs(one - mixture):.5f}"}
 
 
@@ -361,9 +368,10 @@ def public_calls(np: Any, unrelu: Any, folder: Path) -> dict[str, Callable[[], A
     np.savetxt(folder / "long.csv", long, delimiter=",", header="a,b,c,d,e", comments="", fmt="%.6g")
     pyarrow.parquet.write_table(pyarrow.table(dict(zip("abcde", long.T, strict=True))), folder / "long.parquet")
     rows_of = (unrelu.tables if hasattr(unrelu, "tables") else unrelu.samples).open_samples
-    fitted = unrelu.RectifiedGaussianLearner(floor=0.0, shape="normal").fit(X)
-    imputer = unrelu.FloorImputer(floor=0.0, shape="normal").fit(X)
-    plain = {"floor": 0.0, "shape": "normal"}
+    plain = {"floor": 0.0, **margins("normal", unrelu)}
+    fitted = unrelu.RectifiedGaussianLearner(**plain).fit(X)
+    imputer = unrelu.FloorImputer(**plain).fit(X)
+    graph = getattr(unrelu, "RectifiedGaussianGraph" if hasattr(unrelu, "margins") else "RectifiedGaussianNetwork")
 
     def learned(method: str, rows: Any, **options: Any) -> Any:
         return unrelu.RectifiedGaussianLearner(method, **options).fit(rows).correlation_
@@ -380,7 +388,7 @@ def public_calls(np: Any, unrelu: Any, folder: Path) -> dict[str, Callable[[], A
         ),
         "mixture of two": lambda: unrelu.RectifiedGaussianMixture(2, **plain).fit(bad_rows).means_,
         "outlier detector": lambda: unrelu.FloorOutlierDetector(**plain).fit(bad_rows).score_samples(bad_rows),
-        "network": lambda: unrelu.RectifiedGaussianNetwork("ebic", **plain).fit(X).precision_,
+        "graph": lambda: graph("ebic", **plain).fit(X).precision_,
         "score_samples": lambda: fitted.score_samples(X),
         "impute": lambda: imputer.transform(X),
         "draw 5 completed tables": lambda: imputer.draw(X, 5),
