@@ -22,7 +22,7 @@ from unrelu.renamed import COMMANDS, OPTIONS
 
 app = typer.Typer(
     name="unrelu",
-    help="Learn the Gaussian behind data with a floor: x = max(y, floor), y ~ N(mean, covariance).",
+    help="Learn the joint distribution behind left-censored tables: detection limits, zeros, outputs of a ReLU.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # no command ends in a traceback: see frame.py
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -60,7 +60,7 @@ def fit(
 ) -> Answer | None:
     """Learn a model from tables and write it to a file.
 
-    Every column is x = max(f(y), floor) of a normal y, with an increasing curve f that is learned, or given by
+    Every column is x = max(f(y), floor) of a normal y, with an increasing curve f: its margin, learned or given by
     --margins. Cells may be missing; cells below the floor are an error.
     """
     for name, given in (("checkpoint", checkpoint), ("record", record)):
@@ -267,7 +267,7 @@ def report(
     output: Annotated[Path, options.output("The page to write.", "Report")] = Path("report.html"),
     seed: Annotated[int, "Seed of the fit, of the rows looked at and of the simulated tables.", {"min": 0}] = 0,
 ) -> Answer | None:
-    """Make one page about a table: what is under its floor, whether the model fits, which rows are odd.
+    """Make one page about a table: what is under its floor, whether the model fits, which rows are outlying.
 
     The page is one file for a browser, works without a network, and holds names, numbers and a sample of rows. Needs
     the extra: pip install "unrelu[report]".

@@ -85,7 +85,7 @@ def _shape(usual: str = "auto") -> Any:
         "What columns are like: auto (log for positive columns, normal for others, power or free where a column"
         " clearly rejects that), normal, log, power, free (any increasing curve), or for single columns As=log,*=auto"
         f" ({usual} by default). Floors stay in the table's units.",
-        metavar="SHAPE",
+        metavar="MARGINS",
     )
 
 

@@ -182,8 +182,7 @@ def score(
     picture: Annotated[Path | None, options.picture("the scores, or of the table's bad cells")] = None,
     seed: Annotated[int, "Seed of the fit and of the simulated rows.", {"min": 0}] = 0,
 ) -> Answer | None:
-    """Score every row of a table, and show the most outlying ones and their most outlying cells; or, with --cells,
-    every cell.
+    """Score every row of a table, and show the most outlying rows and cells; or, with --cells, score every cell.
 
     A p-value is the share of the model's own rows that are as outlying; the score is a row's log density. Rows with a
     p-value below the false alarm rate are flagged: that share of a clean table, if the model fits it. Of a table that
