@@ -4,8 +4,6 @@ BIN := .venv/bin
 READY := .venv/.ready
 BENCH_READY := .venv/.ready-benchmark
 DOCS_READY := .venv/.ready-docs
-# What was compiled once is kept, whatever the environment says: rewriting asserts takes each worker 10 s.
-export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal  # one worker for each core; tests/conftest.py gives each its share
 
 .PHONY: help setup demo test test-all test-bounds test-browser test-torch test-minimum lint docs bench bench-compare build clean

@@ -177,6 +177,7 @@ def test_a_model_that_does_not_fit_leaves_the_old_model(tmp_path: Path) -> None:
     old.save(tmp_path / "m")
     code = """
 import resource, signal, sys
+sys.dont_write_bytecode = True
 import numpy as np
 from unrelu.model import RectifiedGaussian
 from unrelu.errors import OutputError

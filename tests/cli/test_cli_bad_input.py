@@ -174,13 +174,15 @@ def test_a_full_standard_output_is_reported(folder, model, monkeypatch, capsys, 
 
 @contextlib.contextmanager
 def small_files_only() -> Iterator[None]:
-    """As on a full disk: no file of this process may grow beyond 1,000 bytes."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    """As on a full disk: no file of this process may grow beyond 1,000 bytes, nor is one of Python's own cut off there."""
+    limits, compiled = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
+    sys.dont_write_bytecode = True
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        sys.dont_write_bytecode = compiled
 
 
 # --- model files ----------------------------------------------------------------------------------
