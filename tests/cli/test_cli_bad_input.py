@@ -174,7 +174,7 @@ def test_a_full_standard_output_is_reported(folder, model, monkeypatch, capsys, 
 
 @contextlib.contextmanager
 def small_files_only() -> Iterator[None]:
-    """As on a full disk: no file of this process may grow beyond 1,000 bytes, nor is one of Python's own cut off there."""
+    """As on a full disk: no file of this process may grow beyond 1,000 bytes; Python writes none of its own."""
     limits, compiled = resource.getrlimit(resource.RLIMIT_FSIZE), sys.dont_write_bytecode
     sys.dont_write_bytecode = True
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
