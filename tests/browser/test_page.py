@@ -129,7 +129,7 @@ def test_hover_tells_and_click_picks_a_pair(browser, pages):
     assert titles == [first, second]
     traces = browser.js("return document.getElementById('scatter').data.map(t => t.mode)")
     assert traces == ["markers", "markers", "lines", "lines"]
-    assert len(browser.js("return document.getElementById('scatter').layout.margins")) == 2  # the floors
+    assert len(browser.js("return document.getElementById('scatter').layout.shapes")) == 2  # the floors
 
 
 def test_pairs_are_picked_from_the_keyboard(browser, pages):
