@@ -78,7 +78,7 @@ def test_positions_of_convolutions():
 
 def test_units_that_are_never_on_are_left_out(network, batches):
     with torch.no_grad():
-        network[0].mean[3] = -100.0
+        network[0].bias[3] = -100.0
     with warns("dead-units", match=r"Never on in 3,000 rows, and left out: 1\[3\]"):
         learned = unrelu.learn_layer(network, "1", batches)
     assert learned.covariance_.shape == (15, 15)
@@ -88,7 +88,7 @@ def test_units_that_are_never_on_are_left_out(network, batches):
     # Single precision: sums over 15 and 16 columns are taken in another order.
     np.testing.assert_allclose(learned.covariance_, named.covariance_, atol=float(np.finfo(np.float32).eps))
     with torch.no_grad():
-        network[0].mean[:] = -100.0
+        network[0].bias[:] = -100.0
     with pytest.raises(InvalidDataError, match="No unit of layer '1' is ever on"):
         unrelu.learn_layer(network, "1", batches)
 
