@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 import subprocess
 import sys
 
@@ -72,3 +74,13 @@ def test_commands_and_options(arguments, said):
     run = [sys.executable, "-m", "unrelu", *arguments]
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"Error: {said}.\n")
+
+
+@pytest.mark.parametrize("name", [name for name in unrelu.__all__ if isinstance(getattr(unrelu, name), type)])
+def test_documented_parameters_are_those_of_the_signature(name):
+    offered, documented = getattr(unrelu, name), inspect.getdoc(getattr(unrelu, name)) or ""
+    if "Parameters\n----------\n" in documented:
+        block = re.split(r"\n\n[A-Z]\w+\n-{3,}\n", documented.split("Parameters\n----------\n")[1])[0]
+        heads = [line.split(" : ")[0] for line in block.splitlines() if line and not line.startswith(" ")]
+        told = {each for head in heads for each in re.split(r", ", head)}
+        assert told == set(inspect.signature(offered).parameters)

@@ -146,7 +146,7 @@ class Learning:
 
     def _settled(self, samples: Samples, columns: Columns) -> Fit:
         """The fit whose margins are those of the rows that it keeps. A column that the fit diagnostics keeps its
-        shape: of what is bad in it, too, it would be made another one that hides it."""
+        margin: of what is bad in it, too, it would be made another one that hides it."""
         before: BoolArray | None = None
         for _ in range(_MOST_SHAPINGS):
             fit = self._fit(samples, columns)

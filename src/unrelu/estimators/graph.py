@@ -93,7 +93,7 @@ class RectifiedGaussianGraph(HoldsLearner):
         than columns. A number from 0 to 1: the path's graph with that penalty, in units of a correlation.
     method : str or object from :mod:`unrelu.methods`, default="one_pass"
         How to learn; "robust" where rows may be outliers.
-    floor, ceiling, margin, floor_tolerance
+    floor, ceiling, margins, floor_tolerance
         As for :class:`unrelu.RectifiedGaussianLearner`; margins="monotone" for columns that are not normal.
     random_state : int, Generator or None, default=0
         Seeds the subsets of the rows, and the methods that draw.

@@ -52,7 +52,7 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
         the table would show, max(y, floor), so that cells at their floor stay there ("floor"; ceilings likewise).
         "auto": cells at a limit get the value before it; missing ones as well where limits are those of detection, and
         what the table would show where the floor is 0, as of rain, spending or counts.
-    floor, ceiling, margin, n_components, floor_tolerance, random_state
+    floor, ceiling, margins, n_components, floor_tolerance, random_state
         As for :class:`unrelu.RectifiedGaussianLearner`; ``random_state`` also seeds the draws.
 
     Attributes

@@ -65,12 +65,12 @@ class RectifiedGaussianLearner(FittedModel):
         Only limits of single cells may be of both kinds in one column.
     nonnegative_mean : bool, default=False
         Assume every mean at or above its floor, as Wu et al. 2019 and Bulusu et al. 2022 do.
-    margin : str, object of :mod:`unrelu.margins`, one per column, or dict by name, default="auto"
+    margins : str, object of :mod:`unrelu.margins`, one per column, or dict by name, default="auto"
         What becomes of the normal y before it is cut off: "normal" (x = y), "log" (x = exp(y)), "power" (Box and Cox's,
         its exponent learned), "free" (any increasing function). "auto" is "log" for a column of positive values and
         "normal" for others; where the column clearly rejects that, "power" or "free"; with the papers' methods it is
         "normal".
-        Bias, standard deviations and covariance are then those of the latent y; floor, ceiling and samples stay in
+        Means, standard deviations and covariance are then those of the latent y; floor, ceiling and samples stay in
         your units.
     n_components : int, "auto" or None, default=None
         Number k of latent inputs: the covariance W W' then has rank at most k. With "full_likelihood" every column has
@@ -194,7 +194,7 @@ class RectifiedGaussianLearner(FittedModel):
         if isinstance(method, Auto):
             by_likelihood = bool(samples.limits_by_cell) or assumptions.auto_components
             if self._by_groups:
-                method, because = OnePass(), "a network is of groups of rows"
+                method, because = OnePass(), "a graph is of groups of rows"
             elif by_groups and not by_likelihood:
                 method, because = OnePass(), "records of groups of rows, which a jackknife keeps, are of one pass"
             else:
@@ -346,7 +346,7 @@ class RectifiedGaussianLearner(FittedModel):
         return "normal" if normal and isinstance(self.margins, str) and self.margins == "auto" else self.margins
 
     def _wants_groups(self) -> bool:
-        """Whether records are kept by groups of rows: for a jackknife, or for a network of one pass."""
+        """Whether records are kept by groups of rows: for a jackknife, or for a graph of one pass."""
         check_choice("stderr", self.stderr, ("model", "jackknife"))
         return self.stderr == "jackknife" or self._by_groups
 

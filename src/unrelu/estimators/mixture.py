@@ -42,7 +42,9 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         Most rounds of EM, each one pass over the rows.
     floor : float or one per column, default=0.0
         Values at the floor are cut off there; values below it are an error. NaN means not observed.
-    margin : str, object of :mod:`unrelu.margins`, one per column, or dict by name, default="auto"
+    ceiling : float or one per column, default=None
+        The same from above, as for :class:`unrelu.RectifiedGaussianLearner`.
+    margins : str, object of :mod:`unrelu.margins`, one per column, or dict by name, default="auto"
         What becomes of the normal y before it is cut off, as for :class:`unrelu.RectifiedGaussianLearner`: one
         for all groups, of the whole column. Means and covariances are then of latent values.
     floor_tolerance : float, default=0.0
@@ -70,7 +72,8 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
     Notes
     -----
     A group that is (almost) never above the floor in some column says no more about that column than this: its mean
-    and norm there rest on a prior worth one row. Correlations are shrunken by the share of them that is sampling error.
+    and standard deviation there rest on a prior worth one row. Correlations are shrunken by the share of them that is
+    sampling error.
     ``sample_weight`` acts as repeated rows do, as far as starts on a sample of the rows allow; weights with a mean
     below 1 are scaled to a mean of 1.
 

@@ -47,7 +47,9 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         fits that table: if the columns are normal above their floors. Of other tables more are flagged.
     floor : float or one per column, default=0.0
         Values at the floor are cut off there; values below it are an error. NaN means not observed.
-    margin : str, object of :mod:`unrelu.margins`, one per column, or dict by name, default="auto"
+    ceiling : float or one per column, default=None
+        The same from above, as for :class:`unrelu.RectifiedGaussianLearner`.
+    margins : str, object of :mod:`unrelu.margins`, one per column, or dict by name, default="auto"
         What becomes of the normal y before it is cut off, as for :class:`unrelu.RectifiedGaussianLearner`: "auto" where
         columns are skewed, or their tails are flagged.
     floor_tolerance : float, default=0.0

@@ -2,7 +2,7 @@
 
 :func:`prepare` turns arrays, frames, sparse matrices, Dask's tables, arrays of devices and rows of files into one kind
 of rows, with the weights, limits of cells and groups that were given beside them. :func:`learn_columns` says what the
-columns are like but for their shapes, which :func:`learn_margins` learns from one look at the rows.
+columns are like but for their margins, which :func:`learn_margins` learns from one look at the rows.
 """
 
 from __future__ import annotations
@@ -286,7 +286,7 @@ def learn_columns(
     cells: bool = False,
     exact: bool = False,
 ) -> Columns:
-    """What the columns of a table are like, but for their shapes: as given, or as the table itself tells.
+    """What the columns of a table are like, but for their margins: as given, or as the table itself tells.
 
     ``who`` has no upper limits; ``cells``: limits may be of cells. Unless they are ``exact``, limits that are the
     table's own but for rounding are the table's.
@@ -351,7 +351,7 @@ def learn_margins(
     outliers: str = "none",
     standard: bool = False,
 ) -> Columns:
-    """The columns with their shapes as asked for; a floor of 0 that no value of a column reaches is then none.
+    """The columns with their margins as asked for; a floor of 0 that no value of a column reaches is then none.
 
     ``by_parts``: the rows are the first of those to be learned from; they tell which columns are positive, no more.
     ``tested``: columns may reject the distribution that "auto" takes first. ``outliers``: "none" are expected, some

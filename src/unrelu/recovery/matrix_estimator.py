@@ -52,7 +52,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     floor : float or one per column, default=0.0
         Values at the floor are cut off there; values below it are an error. NaN means not observed. Sparse tables need
         a floor of 0.
-    shape : str, object of :mod:`unrelu.margins`, one per column, or dict by name, default="normal"
+    margins : str, object of :mod:`unrelu.margins`, one per column, or dict by name, default="normal"
         What becomes of T before it is cut off, as for :class:`unrelu.RectifiedGaussianLearner`. C, A and b are then of
         latent values; :meth:`hidden` gives your units. Not for sparse tables.
     floor_tolerance : float, default=0.0
