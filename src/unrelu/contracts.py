@@ -20,7 +20,7 @@ from unrelu.notebook import Shown
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-Censoring = NDArray[np.int8]  # what Block.beyond says of cells
+Censoring = NDArray[np.int8]  # what Block.censoring says of cells
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -38,8 +38,9 @@ class RowLabels:
 class Block:
     """A run of consecutive rows. ``values`` is n x d (float32 or float64), NaN where missing.
 
-    ``censoring`` is n x d: -1 where a cell only says "at most its number", 1 where it says "at least", 0 where the
-    number was seen, or is missing. None: the cells at their column's floor are at most it, and the others were seen.
+    ``censoring`` is n x d: -1 where a cell only says "at most its number", 1 where it says "at least", 2 where it says
+    "between its number and that of ``upper``", 0 where the number was seen, or is missing. None: the cells at their
+    column's floor are at most it, and the others were seen.
     """
 
     values: NDArray[np.floating[Any]]
@@ -47,6 +48,7 @@ class Block:
     weights: FloatArray | None = None
     groups: RowLabels | None = None
     censoring: Censoring | None = None
+    upper: FloatArray | None = None
 
     @property
     def n_rows(self) -> int:

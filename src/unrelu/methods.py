@@ -73,6 +73,8 @@ class OnePass:
     'one_pass'
     """
 
+    takes_cell_limits: ClassVar[bool] = True
+
     def question(self, assumptions: Assumptions) -> PairMomentsQuestion:
         """The only question this method asks."""
         return PairMomentsQuestion.under(assumptions)

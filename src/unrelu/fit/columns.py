@@ -19,6 +19,7 @@ from scipy.special import erfcx, log_ndtr, ndtri
 
 from unrelu.contracts import Assumptions, BoolArray, FloatArray, RowParameters
 from unrelu.errors import InvalidDataError
+from unrelu.fit.limit_likelihood import fit_limited_columns
 from unrelu.kernels.pair_solver import LARGEST_A, moments_of_columns
 from unrelu.passes.pair_moments import PairMoments
 from unrelu.validation import label_columns, warn
@@ -47,11 +48,14 @@ def fit_columns(record: PairMoments, assumptions: Assumptions, names: tuple[str,
     floored[floored < 1e-12 * weight] = 0.0
     _refuse_unknown(record, assumptions, names, positive)
     refuse_tiny(positive > 0.0, distance, variance, names)
+    own = limited_columns(record)
+    floored[own] = 0.0
     never = positive == 0.0
     constant = never | (floored == 0.0) & (variance <= (_CONSTANT * expected) ** 2)
     warn_of_constants(constant, names)
     share = positive / weight
-    if (few := ((share * rows < _FEW - 0.5) | (share <= _RARE)) & (floored > 0.0) & ~never).any():
+    censored = (floored > 0.0) | own & (share < 1.0)
+    if (few := ((share * rows < _FEW - 0.5) | (share <= _RARE)) & censored & ~never).any():
         warn(
             f"Fewer than {_FEW} values above the floor, or {_RARE:.0%} of them, in {label_columns(few, names)}:"
             " mean, standard deviation and correlations are barely determined; look at their standard errors.",
@@ -60,7 +64,8 @@ def fit_columns(record: PairMoments, assumptions: Assumptions, names: tuple[str,
     mean, scale = np.where(positive > 0.0, expected, assumptions.floor), np.zeros_like(expected)
     covariance = np.zeros((len(expected), 2, 2))
 
-    whole = ~constant & (floored == 0.0)  # never floored: an ordinary normal sample
+    constant &= ~own
+    whole = ~constant & (floored == 0.0) & ~own  # never floored: an ordinary normal sample
     scale[whole] = np.sqrt(variance[whole])
     covariance[whole, 0, 0] = variance[whole] / rows[whole]
     covariance[whole, 1, 1] = variance[whole] / (2.0 * rows[whole])
@@ -81,9 +86,25 @@ def fit_columns(record: PairMoments, assumptions: Assumptions, names: tuple[str,
     scale[cut] = size / t
     per_row = inverse_information(share, location, g, t, bound[cut])
     covariance[cut] = per_row * (size**2 / rows[cut])[:, None, None]
+    if own.any():
+        assert record.limits is not None, "columns with limits of their own have some"
+        at = np.flatnonzero(own)
+        found = fit_limited_columns(positive[own], expected[own], variance[own], record.limits, at)
+        mean[own], scale[own] = found[0], found[1]
+        covariance[own] = found[2] * (weight / rows)[own, None, None]
     influence = np.zeros((len(expected), 2, 3))
-    influence[~constant] = row_influence((mean - floor)[~constant] / scale[~constant], bound[~constant])
+    influence[~constant & ~own] = row_influence(
+        (mean - floor)[~constant & ~own] / scale[~constant & ~own], bound[~constant & ~own]
+    )
     return RowParameters(mean, scale, floor, covariance, influence)
+
+
+def limited_columns(record: PairMoments) -> BoolArray:
+    """Columns whose cells have limits of their own, and no floor."""
+    own = np.zeros(record.n_features, dtype=np.bool_)
+    if record.limits is not None:
+        own[record.limits.column] = True
+    return own & (record.floor == -np.inf)
 
 
 def _refuse_unknown(

@@ -25,7 +25,8 @@ from unrelu.contracts import (
     PairCorrelations,
     RowParameters,
 )
-from unrelu.fit.columns import fit_columns
+from unrelu.fit.columns import fit_columns, limited_columns
+from unrelu.fit.limit_likelihood import solve_limited_pairs
 from unrelu.fit.nearest import nearest_covariance
 from unrelu.fit.shrinkage import scoring_correlation
 from unrelu.kernels.pair_solver import (
@@ -128,11 +129,11 @@ def fit_pairs(
     """All pairs; ``near`` are correlations to start from, when standard errors are not wanted (they are NaN).
     ``place``: a device to use."""
     d = record.n_features
-    if place is not None and d >= _WORTH_A_DEVICE:
+    if place is not None and d >= _WORTH_A_DEVICE and record.limits is None:
         from unrelu.fit.pairs_on_device import solve_all  # only here, for the sake of a fast start
 
         return solve_all(record, rows, place, near)
-    constant = rows.scale == 0.0
+    constant, limited = rows.scale == 0.0, limited_columns(record)
     correlation, stderr = np.eye(d), np.zeros((d, d)) if near is None else np.full((d, d), np.nan)
     stderr[constant] = stderr[:, constant] = np.nan
     varying = np.flatnonzero(~constant)
@@ -145,6 +146,12 @@ def fit_pairs(
 
     def solve(start: int) -> list[tuple[int, int]]:
         i, j = (varying[k] for k in pairs_between(start, start + _PAIRS_PER_TASK, len(varying)))
+        if limited.any():
+            several = limited[i] | limited[j]
+            at = i[several], j[several]
+            correlation[at], stderr[at] = solve_limited_pairs(at, record, rows, near)
+            correlation[at[::-1]], stderr[at[::-1]] = correlation[at], stderr[at]
+            i, j = i[~several], j[~several]
         if o is None:
             weight, seen_by = np.full(len(i), record.weight), np.full(len(i), record.effective_rows)
         else:

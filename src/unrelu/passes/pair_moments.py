@@ -27,6 +27,7 @@ from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.columns import ColumnMargins
 from unrelu.passes.engine import joined_in_threads, one_blas_thread
+from unrelu.passes.limit_sums import LimitSums
 from unrelu.passes.pair_sums import (
     Frame,
     PairSums,
@@ -65,7 +66,8 @@ class PairMoments:
     """See the module's text. ``weight`` and ``squared_weight`` are the sums of w and w^2 over rows.
 
     ``margins`` tell whether floors and normal distributions are doubtful; None in records of files that did
-    not keep them.
+    not keep them. ``limits``: of rows whose censored cells are marked, one by one; a value "above the floor" is then
+    one that was seen.
     """
 
     floor: Annotated[FloatArray, "unbounded floats d"]
@@ -80,6 +82,7 @@ class PairMoments:
     observed: ObservedMoments | None
     screening: Screening
     margins: ColumnMargins | None = None
+    limits: LimitSums | None = None
 
     @classmethod
     def of_sums(cls, floor: FloatArray, n_rows: int, frame: Frame, sums: PairSums) -> Self:
@@ -101,6 +104,7 @@ class PairMoments:
             observed=observed,
             screening=sums.screening,
             margins=sums.margins,
+            limits=sums.limits,
         )
 
     @property
@@ -167,6 +171,7 @@ class PairMoments:
             observed=observed,
             screening=self.screening.merge(other.screening),
             margins=None if self.margins is None or other.margins is None else self.margins.merge(other.margins),
+            limits=None if self.limits is None or other.limits is None else first.limits.merge(second.limits),
         )
 
     def scaled(self, factor: float) -> Self:
@@ -182,6 +187,7 @@ class PairMoments:
             **{name: factor * getattr(self, name) for name in _SUMS},
             observed=observed,
             margins=None if self.margins is None else self.margins.scaled(factor),
+            limits=None if self.limits is None else self.limits.scaled(factor),
         )
 
     def rounded(self, least: int) -> Self:
@@ -200,7 +206,9 @@ class PairMoments:
                 *(np.where(scarce, 0.0, each) for each in (observed.above, observed.total, observed.square)),
             )
         sums: dict[str, Any] = {name: np.where(rare, 0.0, getattr(own, name)) for name in _SUMS}
-        return replace(own, origin=np.where(rare.diagonal(), 0.0, own.origin), **sums, observed=observed, margins=None)
+        origin = np.where(rare.diagonal(), 0.0, own.origin)
+        limits = None if own.limits is None else own.limits.rounded(least)
+        return replace(own, origin=origin, **sums, observed=observed, margins=None, limits=limits)
 
     def of_columns(self, at: NDArray[np.int64]) -> Self:
         """The record of some of the columns."""
@@ -213,6 +221,7 @@ class PairMoments:
             observed=None if o is None else replace(o, **{name: each[square] for name, each in vars(o).items()}),
             screening=_columns_of(self.screening, at),
             margins=None if self.margins is None else _columns_of(self.margins, at),
+            limits=None if self.limits is None else self.limits.of_columns(at),
         )
 
     def _about(self, origin: FloatArray) -> Self:
@@ -231,6 +240,7 @@ class PairMoments:
             masked_sum=a - shift * n,
             masked_square=q - 2.0 * shift * a + shift**2 * n,
             observed=observed,
+            limits=None if self.limits is None else self.limits.moved(shift[:, 0]),
         )
 
     def _observed_or_complete(self) -> ObservedMoments:
@@ -300,13 +310,14 @@ class PairMomentsQuestion:
     def __call__(self, block: Block) -> PairMoments:
         floor, lowest = np.array(self.floor), np.array(self.lowest)
         n, d = block.n_rows, len(floor)
+        margins = self.margins and block.censoring is None
         with one_blas_thread():
             if isinstance(block, SparseBlock) and SparseSums.can_add(block, floor, lowest):
-                frame = Frame(dense_rows(block, slice(0, tile_height(d))), floor, lowest, self.margins)
+                frame = Frame(dense_rows(block, slice(0, tile_height(d))), floor, lowest, margins)
                 parts = sparse_runs(block)
                 sums: PairSums = joined_in_threads(frame.sparse_sums, parts, SparseSums.join)
             else:
-                frame = Frame(next(tiles(block, tile_height(d))), floor, lowest, self.margins)
+                frame = Frame(next(tiles(block, tile_height(d))), floor, lowest, margins)
                 sums = joined_in_threads(partial(frame.summed, block), runs(n, d), PairSums.join)
             return PairMoments.of_sums(floor, n, frame, sums.finished())
 
@@ -434,7 +445,8 @@ class GroupedMomentsQuestion:
             for group in np.unique(some).tolist():
                 rows = order[ends[group - 1] if group else 0 : ends[group]]  # gathered side by side
                 weights = None if block.weights is None else block.weights[rows]
-                part = self.question(Block(block.values[rows], weights=weights))
+                censoring, upper = (None if each is None else each[rows] for each in (block.censoring, block.upper))
+                part = self.question(Block(block.values[rows], 0, weights, censoring=censoring, upper=upper))
                 part = replace(part, screening=part.screening.numbered(block.first_row + rows))
                 found.append((labels[group], part))
             record = record._grown(found)

@@ -28,6 +28,7 @@ from unrelu.kernels.row_block import (
 )
 from unrelu.passes.columns import ColumnMargins, window
 from unrelu.passes.engine import map_in_threads
+from unrelu.passes.limit_sums import LimitSums
 from unrelu.passes.rows import SparseBlock
 from unrelu.passes.tiles import Screening, least_allowed, seen_above, survey, tiles
 
@@ -122,6 +123,7 @@ class PairSums:
         self.observed: tuple[FloatArray, FloatArray, FloatArray] | None = None
         self.screening = Screening.clean(frame.lowest)
         self.margins = frame.margins
+        self.limits: LimitSums | None = None  # of rows in which cells are marked as censored
 
     def add(self, tile: Block) -> None:
         frame, weights = self._frame, tile.weights
@@ -139,7 +141,10 @@ class PairSums:
         stack, words = self._scratch[0][:, :height], self._scratch[1][: (n + 63) // 64]
         stack[:, n:] = 0.0
         powers, above = stack[:2], stack[2]
-        centre_block(tile.values, frame.short_floor, self._origin, frame.most, powers, above)
+        shown = tile.values
+        if tile.censoring is not None:  # cells that were seen alone
+            shown = np.where(tile.censoring == 0, shown, shown.dtype.type(np.nan))
+        centre_block(shown, frame.short_floor, self._origin, frame.most, powers, above)
         counted = weighted(above, weights)
         self._add_ones(above, counted, words, self.count)
         self._add(powers[:1], weighted(powers[0], weights), self.cross, symmetric=True)
@@ -157,6 +162,9 @@ class PairSums:
             else:
                 self._add(counted[None], counted, squared_weight, symmetric=True)
             self._add(stack, counted, sums)
+        if tile.censoring is not None:
+            before = LimitSums.none(tile.values.shape[1]) if self.limits is None else self.limits
+            self.limits = before.of_rows(tile, self._frame.origin, above[:n] > 0.0)
         if self.margins is not None:
             self.margins = self.margins.with_rows(tile, frame.floor)
 
@@ -172,6 +180,8 @@ class PairSums:
         self.screening = self.screening.merge(other.screening)
         if self.margins is not None and other.margins is not None:
             self.margins = self.margins.merge(other.margins)
+        if self.limits is not None and other.limits is not None:
+            self.limits = self.limits.merge(other.limits)
 
     def finished(self) -> Self:
         """With what lies below the diagonal; no tile can be added any more."""

@@ -42,10 +42,11 @@ def tiles(block: Block, height: int | None = None, of: slice | None = None) -> I
         rows = slice(start, min(start + height, end))
         weights = None if block.weights is None else block.weights[rows]
         censoring = None if block.censoring is None else block.censoring[rows]
+        upper = None if block.upper is None else block.upper[rows]
         values = block.values[rows]
         if not (values.flags.c_contiguous and values.flags.writeable):
             values = np.array(values, order="C")
-        yield Block(without_absent(values, weights), block.first_row + start, weights, censoring=censoring)
+        yield Block(without_absent(values, weights), block.first_row + start, weights, censoring=censoring, upper=upper)
 
 
 def without_absent(values: NDArray[np.floating[Any]], weights: FloatArray | None) -> NDArray[np.floating[Any]]:
