@@ -19,6 +19,7 @@ from scipy.special import factorial, log_ndtr
 
 from unrelu.contracts import FloatArray, RowParameters
 from unrelu.kernels.limit_pairs import N_HERMITE, solve_limit_pairs
+from unrelu.passes.engine import map_in_threads
 from unrelu.passes.limit_sums import LimitSums
 from unrelu.passes.pair_moments import PairMoments
 
@@ -27,6 +28,7 @@ _STILL = 1e-12  # gain of a step, of the number of cells
 _LOG_SQRT_2PI = 0.5 * np.log(2.0 * np.pi)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(24)
 _FARTHEST = 8.0
+_PAIRS_PER_TASK = 64
 
 
 def log_between(low: FloatArray, high: FloatArray) -> FloatArray:
@@ -177,7 +179,15 @@ def solve_limited_pairs(
     found = np.zeros((2, len(i)))
     found[0] = _starts(both, sums[1:6]) if near is None else np.nan_to_num(near[i, j])
     arrays = (np.stack(sums, axis=1), of_columns, begin, ends, limits.powers, limits.joint)
-    solve_limit_pairs(i, j, *(np.ascontiguousarray(each) for each in arrays), near is None, found)
+    given = [np.ascontiguousarray(each) for each in arrays]
+
+    def solve(start: int) -> None:
+        some = slice(start, start + _PAIRS_PER_TASK)
+        into = np.ascontiguousarray(found[:, some])
+        solve_limit_pairs(i[some], j[some], given[0][some], *given[1:], near is None, into)
+        found[:, some] = into
+
+    map_in_threads(solve, range(0, len(i), _PAIRS_PER_TASK))
     return found[0], found[1] if near is None else np.full(len(i), np.nan)
 
 

@@ -9,12 +9,12 @@ its derivative of log likelihood in r:
     both censored             (phi2 at the rectangle's corners, signed) / (its probability)         (Plackett)
 
 The first and the last need sums and counts alone. The second is a function of u that is summed over rows: in its place
-stands its projection on cubics of u, in the least squares of the density that the model gives u in such rows,
+stands its projection on polynomials of u, in the least squares of the density that the model gives u in such rows,
 
     f(u) ~ phi(u) P(u) S(u),     S(u): the share of rows in which u would have been seen.
 
 What a projection leaves out has the mean 0 under that density, so that the equation is right on average whatever the
-degree, and the rows' power sums up to the third tell it. S needs the share of rows whose limits in both columns are a
+degree, and the power sums of the rows tell it. S needs the share of rows whose limits in both columns are a
 given two; the rows in which both are censored tell that: their number is the share times the rectangle's probability.
 
 Standard errors: the pair's score is not correlated with the scores of the columns by themselves (its mean given one of
@@ -36,6 +36,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.kernels.compiling import helper, kernel
+from unrelu.kernels.limit_rows import N_POWERS
 from unrelu.kernels.normal import bivariate_density, density, distribution, upper_orthant
 
 Array = NDArray[Any]
@@ -91,10 +92,24 @@ def _corners(l1: float, h1: float, l2: float, h2: float, r: float) -> float:
 
 
 @helper
+def shifted_powers(sums: Array, centre: float, scale: float, out: Array) -> None:
+    """Power sums of (t - centre)/scale, from those of t: the binomial theorem, one factor at a time."""
+    for p in range(N_POWERS):
+        out[p] = sums[p]
+    for first in range(1, N_POWERS):
+        for p in range(N_POWERS - 1, first - 1, -1):
+            out[p] -= centre * out[p - 1]
+    unit = 1.0
+    for p in range(N_POWERS):
+        out[p] /= unit
+        unit *= scale
+
+
+@helper
 def _projected(
     low: float, high: float, r: float, moments: Array, ends: Array, shares: Array, n_own: int, room: Array
 ) -> float:
-    """The sum over rows of the score of ``v in (low, high)`` given u, by the ``moments`` of u up to the third.
+    """The sum over rows of the score of ``v in (low, high)`` given u, by the power sums ``moments`` of u.
 
     ``ends``, ``shares``: intervals in which u is not seen, and in which share of such rows.
     """
@@ -123,8 +138,8 @@ def _projected(
                     cuts += 1
     edges = np.sort(room[:cuts])
     centre, spread = 0.0, 1.0
-    gram = np.zeros(7)
-    with_score = np.zeros(4)
+    gram = np.zeros(2 * N_POWERS - 1)
+    with_score = np.zeros(N_POWERS)
     for again in range(2):
         mass = first = second = 0.0
         gram[:] = 0.0
@@ -160,9 +175,9 @@ def _projected(
                 score /= q2 * q * p
                 x = (u - centre) / spread
                 power = weight
-                for k in range(7):
+                for k in range(2 * N_POWERS - 1):
                     gram[k] += power
-                    if k < 4:
+                    if k < N_POWERS:
                         with_score[k] += power * score
                     power *= x
         if again == 0:
@@ -170,19 +185,14 @@ def _projected(
                 return 0.0
             centre = first / mass
             spread = math.sqrt(max(second / mass - centre * centre, 1e-12))
-    # The rows' own moments about the same centre.
-    m0, m1, m2, m3 = moments[0], moments[1], moments[2], moments[3]
-    own = np.empty(4)
-    own[0] = m0
-    own[1] = (m1 - centre * m0) / spread
-    own[2] = (m2 - 2.0 * centre * m1 + centre**2 * m0) / spread**2
-    own[3] = (m3 - 3.0 * centre * m2 + 3.0 * centre**2 * m1 - centre**3 * m0) / spread**3
+    own = np.empty(N_POWERS)
+    shifted_powers(moments, centre, spread, own)
     # G c = H by Cholesky; the answer is c' own.
-    root = np.zeros((4, 4))
-    half_score = np.empty(4)
-    half_own = np.empty(4)
+    root = np.zeros((N_POWERS, N_POWERS))
+    half_score = np.empty(N_POWERS)
+    half_own = np.empty(N_POWERS)
     total = 0.0
-    for i in range(4):
+    for i in range(N_POWERS):
         for j in range(i + 1):
             value = gram[i + j] / gram[0]
             if i == j:
@@ -201,17 +211,6 @@ def _projected(
         half_own[i] = o / root[i, i]
         total += half_score[i] * half_own[i]
     return total
-
-
-@helper
-def _standardized(sums: Array, centre: float, scale: float, out: Array) -> None:
-    """Power sums up to the third of (t - centre)/scale, from those of t."""
-    m0, m1, m2, m3 = sums[0], sums[1], sums[2], sums[3]
-    c = centre
-    out[0] = m0
-    out[1] = (m1 - c * m0) / scale
-    out[2] = (m2 - 2.0 * c * m1 + c * c * m0) / scale**2
-    out[3] = (m3 - 3.0 * c * m2 + 3.0 * c * c * m1 - c * c * c * m0) / scale**3
 
 
 @helper
@@ -250,7 +249,7 @@ def _score(
             p = max(_rectangle(e1[a, 0], e1[a, 1], e2[b, 0], e2[b, 1], r), _LEAST)
             together[a, b] = joint[a, b] / p
             total += joint[a, b] * _corners(e1[a, 0], e1[a, 1], e2[b, 0], e2[b, 1], r) / p
-    moments, shares = np.empty(4), np.empty(max(k1, k2))
+    moments, shares = np.empty(N_POWERS), np.empty(max(k1, k2))
     for side in range(2):
         ends, own = (e2, e1) if side == 0 else (e1, e2)
         powers, n_other, n_own = (powers2, k2, k1) if side == 0 else (powers1, k1, k2)
@@ -269,7 +268,7 @@ def _score(
                 for a in range(n_own):
                     shares[a] /= gone
             c, s = (c1, s1) if side == 0 else (c2, s2)
-            _standardized(powers[b], c, s, moments)
+            shifted_powers(powers[b], c, s, moments)
             total += _projected(ends[b, 0], ends[b, 1], r, moments, own, shares, n_own, room)
     return total - r / q2
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,35 @@ from numpy.typing import NDArray
 from unrelu.kernels.compiling import kernel
 
 MOST_LIMITS = 64  # of a column that are kept apart
-N_POWERS = 4  # sums of 1, t, t^2, t^3 of what other columns show
+N_POWERS = 6  # sums of 1, t, t^2, ... of what other columns show
 SEEN, MISSING = -1, -2  # places of cells that are at no limit
 
 Array = NDArray[Any]
+
+
+@kernel
+def mark_cells(values: Array, limits: Array, mark: int, near: float, marks: Array) -> tuple[int, int, int]:
+    """Add ``mark`` for cells at their floors (-1) or ceilings (1), up to a relative rounding of ``near``.
+
+    Returns (row, column, number) of the values beyond their limits, the first of them; a 0 below a limit says that
+    nothing was found, and is none of them.
+    """
+    n, d = values.shape
+    row = column = wrong = 0
+    for i in range(n):
+        for j in range(d):
+            x, level = -mark * np.float64(values[i, j]), -mark * limits[i, j]
+            if math.isinf(level):
+                continue
+            slack = near * abs(level)
+            if x <= level + slack:
+                if x >= level - slack or (x == 0.0 and level > 0.0):
+                    marks[i, j] += mark
+                    continue
+                if wrong == 0:
+                    row, column = i, j
+                wrong += 1
+    return row, column, wrong
 
 
 @kernel
@@ -57,11 +83,12 @@ def add_limit_rows(
     powers: Array,
     joint: Array,
 ) -> None:
-    """Every row's cells at limits: their weight, the powers of t = x - origin of the cells seen, and each other."""
+    """Every row's cells at limits: their weight, the powers of t = x - origin of the cells seen (limits x N_POWERS d), and each
+    other, on and below the diagonal."""
     n, d = values.shape
     at = np.empty(d, np.int64)
-    # A row's terms w (1, t, t^2, t^3), 0 where nothing was seen: the sums below then run over whole rows.
-    term = np.empty((4, d))
+    # A row's terms w (1, t, t^2, ...), 0 where nothing was seen: the sums below then run over whole rows.
+    term = np.empty(N_POWERS * d)
     for i in range(n):
         w = weights[i]
         if w == 0.0:
@@ -76,17 +103,15 @@ def add_limit_rows(
         for j in range(d):
             here = w if seen[i, j] else 0.0
             t = values[i, j] - origin[j] if seen[i, j] else 0.0
-            term[0, j] = here
-            term[1, j] = here * t
-            term[2, j] = here * t * t
-            term[3, j] = here * t * t * t
+            for p in range(N_POWERS):
+                term[p * d + j] = here
+                here *= t
         for k in range(hidden):
             a = at[k]
             total[a] += w
-            for p in range(4):
-                into = powers[a, p]
-                add = term[p]
-                for j in range(d):
-                    into[j] += add[j]
-            for m in range(hidden):
-                joint[a, at[m]] += w
+            into = powers[a]
+            for j in range(N_POWERS * d):
+                into[j] += term[j]
+            pair = joint[a]
+            for m in range(k + 1):
+                pair[at[m]] += w

@@ -240,7 +240,7 @@ def cell_floors_of_data(values: NDArray[np.floating[Any]], floor: FloatArray) ->
 
     Cells of a column that have one floor are judged as a column is that has it.
     """
-    new, typed = floor.copy(), []
+    new, typed = floor, []
     for j in range(floor.shape[1]):
         column, own = values[:, j], floor[: len(values), j]
         rows = np.flatnonzero(np.isfinite(own) & (own != 0.0) & ~np.isnan(column))
@@ -257,6 +257,9 @@ def cell_floors_of_data(values: NDArray[np.floating[Any]], floor: FloatArray) ->
             if was_typed[0]:
                 taken[k] = found[0]
                 typed.append((j, float(levels[k]), float(taken[k])))
+        if (taken == levels).all():
+            continue
+        new = floor.copy() if new is floor else new
         place = np.minimum(np.searchsorted(levels, floor[:, j]), len(levels) - 1)
         new[:, j] = np.where(levels[place] == floor[:, j], taken[place], floor[:, j])
     return new, typed

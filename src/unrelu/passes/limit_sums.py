@@ -34,7 +34,7 @@ class LimitSums:
     lower: Annotated[FloatArray, "unbounded floats l"]
     upper: Annotated[FloatArray, "unbounded floats l"]
     total: Annotated[FloatArray, "floats l"]
-    powers: Annotated[FloatArray, "floats l 4 d"]
+    powers: Annotated[FloatArray, "floats l 6 d"]
     joint: Annotated[FloatArray, "floats l l"]
 
     @classmethod
@@ -51,7 +51,7 @@ class LimitSums:
         """With the rows of a tile added: ``seen`` cells count as their values, those that are marked as censored."""
         assert tile.censoring is not None, "rows without marks have one floor a column"
         marks, values = np.ascontiguousarray(tile.censoring), np.ascontiguousarray(tile.values, dtype=np.float64)
-        upper = values if tile.upper is None else np.ascontiguousarray(upper, dtype=np.float64)
+        upper = values if tile.upper is None else np.ascontiguousarray(tile.upper, dtype=np.float64)
         d = values.shape[1]
         ends, counts = np.zeros((d, MOST_LIMITS, 2)), np.zeros(d, np.int64)
         for j, low, high in self.intervals:
@@ -66,8 +66,9 @@ class LimitSums:
         grown = self._spread(column, flat[:, 0].copy(), flat[:, 1].copy())
         weights = np.ones(len(values)) if tile.weights is None else np.ascontiguousarray(tile.weights)
         place += np.where(place >= 0, first[:-1], 0)
-        add_limit_rows(values, seen, place, origin, weights, grown.total, grown.powers, grown.joint)
-        return grown
+        lower = np.zeros_like(grown.joint)
+        add_limit_rows(values, seen, place, origin, weights, grown.total, grown.powers.reshape(len(column), -1), lower)
+        return replace(grown, joint=grown.joint + lower + np.tril(lower, -1).T)
 
     def _spread(self, column: Places, lower: FloatArray, upper: FloatArray) -> Self:
         """The same sums as copies among these limits, which hold all of this record's."""
@@ -95,23 +96,15 @@ class LimitSums:
 
     def moved(self, shift: FloatArray) -> Self:
         """The same sums about another origin: t' = t - shift, of every column."""
-        p0, p1, p2, p3 = (self.powers[:, k] for k in range(N_POWERS))
-        powers = np.stack(
-            [
-                p0,
-                p1 - shift * p0,
-                p2 - 2.0 * shift * p1 + shift**2 * p0,
-                p3 - 3.0 * shift * p2 + 3.0 * shift**2 * p1 - shift**3 * p0,
-            ],
-            axis=1,
-        )
+        powers = self.powers.copy()
+        for first in range(1, N_POWERS):  # the binomial theorem, one factor at a time
+            for p in range(N_POWERS - 1, first - 1, -1):
+                powers[:, p] -= shift * powers[:, p - 1]
         return replace(self, powers=powers)
 
     def scaled(self, factor: float) -> Self:
         """The record with every weight multiplied."""
-        return replace(
-            self, total=factor * self.total, powers=factor * self.powers, joint=factor * self.joint
-        )
+        return replace(self, total=factor * self.total, powers=factor * self.powers, joint=factor * self.joint)
 
     def rounded(self, least: int) -> Self:
         """The record for others to see: sums over fewer rows than that are 0."""

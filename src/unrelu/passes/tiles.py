@@ -23,8 +23,8 @@ Keys = NDArray[np.uint64]
 
 _TILE_ROWS, _TILE_CELLS = 1024, 2**19  # at most
 _NARROW_ROWS, _NARROW_CELLS = 4096, 2**14  # of a narrow table, whose tiles would hold little for what a tile costs
-_ROUNDINGS = 4  # units in the last place between two ways to compute the same number
-_NOISE = 1e-12  # relative: the same where one of the steps had a larger number, as a logarithm near 0 has
+ROUNDINGS = 4  # units in the last place between two ways to compute the same number
+NOISE = 1e-12  # relative: the same where one of the steps had a larger number, as a logarithm near 0 has
 _TYPED = 1e-3  # relative: a floor that was typed with a few digits
 
 
@@ -62,8 +62,8 @@ def as_stored(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArr
 def seen_above(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
     """Values above this are above the level: a level, or a value, computed in another way may be off by rounding."""
     stored = np.where(np.isfinite(levels), levels, 0.0).astype(values.dtype)
-    last_digits = _ROUNDINGS * np.abs(np.spacing(stored)).astype(np.float64)
-    return as_stored(levels, values) + np.maximum(last_digits, _NOISE * np.abs(stored))
+    last_digits = ROUNDINGS * np.abs(np.spacing(stored)).astype(np.float64)
+    return as_stored(levels, values) + np.maximum(last_digits, NOISE * np.abs(stored))
 
 
 def least_allowed(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
