@@ -158,7 +158,8 @@ def test_one_limit_in_all_rows_gives_what_a_floor_gives() -> None:
     np.testing.assert_allclose(rows.scale, floor.std_, rtol=1e-8)
     assert abs(pairs.correlation[0, 1] - floor.correlation_[0, 1]) < 0.2 * pairs.stderr[0, 1]
     assert pairs.stderr[0, 1] == pytest.approx(floor.correlation_stderr_[0, 1], rel=0.05)
-    assert record.limits is not None and len(record.limits.column) == 2
+    assert record.limits is not None
+    assert len(record.limits.column) == 2
 
 
 def test_a_record_does_not_depend_on_how_rows_are_split_or_weighted() -> None:
@@ -192,7 +193,8 @@ def test_limits_of_one_part_alone_count_when_records_join() -> None:
     whole = question(Block(x, censoring=marks))
     parts = [question(Block(x[at], censoring=marks[at])) for at in np.split(order, [200, 500])]
     joined = parts[0].merge(parts[1]).merge(parts[2])
-    assert joined.limits is not None and whole.limits is not None
+    assert joined.limits is not None
+    assert whole.limits is not None
     assert sorted(joined.limits.intervals) == sorted(whole.limits.intervals)
     rows, others = (fit_columns(each, Assumptions(_NO_FLOOR)) for each in (whole, joined))
     np.testing.assert_allclose(others.mean, rows.mean, rtol=1e-9)
@@ -207,7 +209,7 @@ def test_series_of_scores_tell_their_covariance() -> None:
     record = PairMomentsQuestion(_NO_FLOOR, _NO_FLOOR)(Block(x, censoring=marks))
     rows = fit_columns(record, Assumptions(_NO_FLOOR))
     assert record.limits is not None
-    series = score_series(rows, record.limits, record.column_weight, record.origin)
+    series = score_series(rows, record.limits, record.column_weight)
     told = np.einsum("ap,bp,p->ab", series[0], series[1], r ** np.arange(1.0, series.shape[2] + 1.0))
     u = (x - rows.mean) / rows.scale
     tail = -np.exp(norm.logpdf(u) - norm.logcdf(u))

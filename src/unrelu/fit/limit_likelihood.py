@@ -1,4 +1,4 @@
-"""Columns and pairs whose cells are censored at limits that differ by cell, learned by likelihood from sums of one pass.
+"""The likelihood of columns and pairs whose cells are censored at limits that differ by cell, from sums of one pass.
 
 A column y ~ N(b, s^2) with n+ values seen and n_k cells known to lie in (l_k, h_k) has, with t = 1/s and g = b/s,
 
@@ -120,7 +120,7 @@ def fit_limited_columns(
     return mean + unit * g / t, unit / t, covariance
 
 
-def score_series(rows: RowParameters, limits: LimitSums, weight: FloatArray, origin: FloatArray) -> FloatArray:
+def score_series(rows: RowParameters, limits: LimitSums, weight: FloatArray) -> FloatArray:
     """d x 2 x N_HERMITE: the scores of (mean, scale), in units of 1/scale, as functions of the latent value.
 
     In a cell at a limit the score is its mean in the limit's interval; which share of cells has a limit is told by how
@@ -171,7 +171,7 @@ def solve_limited_pairs(
         both, record.masked_sum[i, j], record.masked_sum[j, i], record.masked_square[i, j], record.masked_square[j, i],
         record.cross[i, j], seen_by, factor,
     )  # fmt: skip
-    series = score_series(rows, limits, record.column_weight, record.origin)
+    series = score_series(rows, limits, record.column_weight)
     covariance = rows.mean_std_covariance
     of_columns = np.column_stack(
         [centre, scale, covariance[:, 0, 0], covariance[:, 0, 1], covariance[:, 1, 1], series.reshape(d, -1)]

@@ -4,9 +4,11 @@ In standard units u, v of the two columns, with correlation r and q^2 = 1 - r^2,
 its derivative of log likelihood in r:
 
     both seen                 r/q^2 + (u v (1 + r^2) - r (u^2 + v^2)) / q^4
-    u seen, v in (l, h)       (phi(z_h) (r h - u) - phi(z_l) (r l - u)) / (q^3 P),   z_h = (h - r u)/q,  P = Phi(z_h) - Phi(z_l)
+    u seen, v in (l, h)       (phi(z_h) (r h - u) - phi(z_l) (r l - u)) / (q^3 P)
     u in (l, h), v seen       likewise
     both censored             (phi2 at the rectangle's corners, signed) / (its probability)         (Plackett)
+
+with z_h = (h - r u)/q, z_l = (l - r u)/q and P = Phi(z_h) - Phi(z_l).
 
 The first and the last need sums and counts alone. The second is a function of u that is summed over rows: in its place
 stands its projection on polynomials of u, in the least squares of the density that the model gives u in such rows,
@@ -342,8 +344,8 @@ def solve_limit_pairs(
 ) -> None:
     """Correlations (found[0], which holds starts) and, if ``wanted``, standard errors (found[1]) of some pairs.
 
-    ``of_pairs``: the six sums over rows that see both, the weight of the rows that observe both, and the factor by which
-    weights make a variance larger. ``of_columns``: centre, scale, the covariance of mean and scale (3), and twice
+    ``of_pairs``: the six sums over rows that see both, the weight of the rows that observe both, and the factor
+    by which weights make a variance larger. ``of_columns``: centre, scale, the covariance of mean and scale (3), and twice
     N_HERMITE coefficients. A column j has the limits begin[j] to begin[j + 1] of ``ends``, with ``powers`` of all
     columns and the numbers ``joint``; all measured from where t is.
     """

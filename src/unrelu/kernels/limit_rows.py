@@ -1,4 +1,4 @@
-"""Rows with censored cells, added to the sums of their limits: which limit a cell is at, and what the row adds to it."""
+"""Rows with censored cells and the sums of their limits: which limit a cell is at, and what its row adds to them."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def add_limit_rows(
     powers: Array,
     joint: Array,
 ) -> None:
-    """Every row's cells at limits: their weight, the powers of t = x - origin of the cells seen (limits x N_POWERS d), and each
-    other, on and below the diagonal."""
+    """Every row's cells at limits: their weight, the powers of t = x - origin of the cells seen (limits x
+    N_POWERS d), and each other, on and below the diagonal."""
     n, d = values.shape
     at = np.empty(d, np.int64)
     # A row's terms w (1, t, t^2, ...), 0 where nothing was seen: the sums below then run over whole rows.
