@@ -104,7 +104,7 @@ def limited_columns(record: PairMoments) -> BoolArray:
     own = np.zeros(record.n_features, dtype=np.bool_)
     if record.limits is not None:
         own[record.limits.column] = True
-    return own & (record.floor == -np.inf)
+    return np.asarray(own & (record.floor == -np.inf))
 
 
 def _refuse_unknown(

@@ -13,8 +13,11 @@ Pairs are solved one by one given their columns (:mod:`unrelu.kernels.limit_pair
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.polynomial.hermite_e import hermevander
+from numpy.typing import NDArray
 from scipy.special import factorial, log_ndtr
 
 from unrelu.contracts import FloatArray, RowParameters
@@ -22,6 +25,8 @@ from unrelu.kernels.limit_pairs import N_HERMITE, solve_limit_pairs
 from unrelu.passes.engine import map_in_threads
 from unrelu.passes.limit_sums import LimitSums
 from unrelu.passes.pair_moments import PairMoments
+
+Columns = NDArray[np.integer[Any]]  # positions of some columns
 
 _MOST_ROUNDS, _MOST_HALVINGS = 100, 40
 _STILL = 1e-12  # gain of a step, of the number of cells
@@ -44,66 +49,26 @@ def log_between(low: FloatArray, high: FloatArray) -> FloatArray:
         return np.asarray(top + np.log1p(-np.exp(np.minimum(log_ndtr(a) - top, -1e-300))))
 
 
-def _edge_terms(low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(log P, phi(low)/P, phi(high)/P) of intervals; 0 at an infinite end."""
-    log_p = log_between(low, high)
-    return (log_p, *(np.exp(np.where(np.isinf(x), -np.inf, -0.5 * x * x - _LOG_SQRT_2PI - log_p)) for x in (low, high)))
-
-
 def fit_limited_columns(
-    seen: FloatArray, mean: FloatArray, variance: FloatArray, limits: LimitSums, at: np.ndarray
+    seen: FloatArray, mean: FloatArray, variance: FloatArray, limits: LimitSums, at: Columns
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """(mean, standard deviation, covariance of the two per unit of weight) of the columns ``at``.
 
     ``seen``, ``mean`` and ``variance``: of the values seen in these columns. Limits are in the table's units.
     """
-    unit = np.where(variance > 0.0, np.sqrt(variance), np.maximum(np.abs(mean), 1.0) * 1e-8)
-    which = np.full(limits.powers.shape[2], -1)
-    which[at] = np.arange(len(at))
-    mine = which[limits.column] >= 0
-    column, number = which[limits.column[mine]], limits.total[mine]
-    with np.errstate(invalid="ignore"):
-        low, high = ((end[mine] - mean[column]) / unit[column] for end in (limits.lower, limits.upper))
-    # A column whose values are all the same has a spread that its limits alone tell.
-    spread = np.where(variance > 0.0, 1.0, 0.0)
-    everything = seen + np.bincount(column, number, len(at))
-
-    def level(t: FloatArray, g: FloatArray) -> FloatArray:
-        censored = number * log_between(t[column] * low - g[column], t[column] * high - g[column])
-        own = seen * (np.log(t) - 0.5 * (g * g + t * t * spread))
-        return np.asarray(own + np.bincount(column, censored, len(at)))
-
-    def slopes(t: FloatArray, g: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """(gradient 2 x k, curvature k x 2 x 2, minus the second derivative) in (t, g)."""
-        zl, zh = t[column] * low - g[column], t[column] * high - g[column]
-        _, at_low, at_high = _edge_terms(zl, zh)
-        finite_low, finite_high = (np.where(np.isinf(x), 0.0, x) for x in (low, high))
-        zl, zh = (np.where(np.isinf(x), 0.0, x) for x in (zl, zh))
-        dg = at_low - at_high
-        dt = finite_high * at_high - finite_low * at_low
-        bend_g = zl * at_low - zh * at_high - dg * dg
-        bend_t = finite_low**2 * zl * at_low - finite_high**2 * zh * at_high - dt * dt
-        bend_both = finite_high * zh * at_high - finite_low * zl * at_low - dg * dt
-        into = lambda terms: np.bincount(column, number * terms, len(at))  # noqa: E731
-        gradient = np.stack([into(dt) + seen * (1.0 / t - t * spread), into(dg) - seen * g])
-        curvature = np.empty((len(at), 2, 2))
-        curvature[:, 0, 0] = seen * (1.0 / t**2 + spread) - into(bend_t)
-        curvature[:, 1, 1] = seen - into(bend_g)
-        curvature[:, 0, 1] = curvature[:, 1, 0] = -into(bend_both)
-        return gradient, curvature
-
+    censored = _Censored(seen, mean, variance, limits, at)
     t, g = np.ones(len(at)), np.zeros(len(at))
-    here = level(t, g)
+    here, everything = censored.level(t, g), seen + censored.total
     for _ in range(_MOST_ROUNDS):
-        gradient, curvature = slopes(t, g)
+        gradient, curvature = censored.slopes(t, g)
         step = np.linalg.solve(curvature, gradient.T[:, :, None])[:, :, 0].T
-        promise = np.sum(step * gradient, axis=0)
-        if (promise < _STILL * everything).all():
+        still = np.sum(step * gradient, axis=0) < _STILL * everything
+        if still.all():
             break
-        length = np.where(promise < _STILL * everything, 0.0, 1.0)
+        length = np.where(still, 0.0, 1.0)  # of the step; t stays above 0
         length = np.where(step[0] < 0.0, np.minimum(length, -0.9 * t / np.minimum(step[0], -1e-300)), length)
         for _ in range(_MOST_HALVINGS):
-            there = level(t + length * step[0], g + length * step[1])
+            there = censored.level(t + length * step[0], g + length * step[1])
             worse = ~(there >= here) & (length > 0.0)
             if not worse.any():
                 break
@@ -111,13 +76,65 @@ def fit_limited_columns(
         length = np.where(there >= here, length, 0.0)
         t, g = t + length * step[0], g + length * step[1]
         here = np.where(length > 0.0, there, here)
-    _, curvature = slopes(t, g)
+    _, curvature = censored.slopes(t, g)
     # From (t, g) to (g/t, 1/t), in the columns' units.
     jacobian = np.zeros((len(at), 2, 2))
     jacobian[:, 0, 0], jacobian[:, 0, 1], jacobian[:, 1, 0] = -g / t**2, 1.0 / t, -1.0 / t**2
-    jacobian *= unit[:, None, None]
+    jacobian *= censored.unit[:, None, None]
     covariance = jacobian @ np.linalg.inv(curvature) @ jacobian.swapaxes(1, 2)
-    return mean + unit * g / t, unit / t, covariance
+    return mean + censored.unit * g / t, censored.unit / t, covariance
+
+
+class _Censored:
+    """The log likelihood of some columns, each in (t, g), where the values seen have mean 0 and variance 1."""
+
+    def __init__(
+        self, seen: FloatArray, mean: FloatArray, variance: FloatArray, limits: LimitSums, at: Columns
+    ) -> None:
+        self.unit = np.where(variance > 0.0, np.sqrt(variance), np.maximum(np.abs(mean), 1.0) * 1e-8)
+        # A column whose values are all the same has a spread that its limits alone tell.
+        self._seen, self._spread = seen, np.where(variance > 0.0, 1.0, 0.0)
+        which = np.full(limits.powers.shape[2], -1)
+        which[at] = np.arange(len(at))
+        mine = which[limits.column] >= 0
+        self._column, self._number = which[limits.column[mine]], limits.total[mine]
+        self._low, self._high = (
+            (end[mine] - mean[self._column]) / self.unit[self._column] for end in (limits.lower, limits.upper)
+        )
+        self.total = self._by_column(np.ones(len(self._column)))
+
+    def _by_column(self, terms: FloatArray) -> FloatArray:
+        """Sums of what the limits of a column say, by how many cells are at them."""
+        return np.asarray(np.bincount(self._column, self._number * terms, len(self._seen)), dtype=np.float64)
+
+    def _ends(self, t: FloatArray, g: FloatArray) -> tuple[FloatArray, FloatArray]:
+        t, g = t[self._column], g[self._column]
+        return t * self._low - g, t * self._high - g
+
+    def level(self, t: FloatArray, g: FloatArray) -> FloatArray:
+        own = self._seen * (np.log(t) - 0.5 * (g * g + t * t * self._spread))
+        return np.asarray(own + self._by_column(log_between(*self._ends(t, g))))
+
+    def slopes(self, t: FloatArray, g: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(gradient, 2 x k; minus the second derivative, k x 2 x 2)."""
+        zl, zh = self._ends(t, g)
+        log_p = log_between(zl, zh)
+        at_low, at_high = (np.where(np.isinf(z), 0.0, np.exp(-0.5 * z * z - _LOG_SQRT_2PI - log_p)) for z in (zl, zh))
+        low, high, zl, zh = (np.where(np.isinf(each), 0.0, each) for each in (self._low, self._high, zl, zh))
+        dg, dt = at_low - at_high, high * at_high - low * at_low
+        gradient = np.stack(
+            [
+                self._by_column(dt) + self._seen * (1.0 / t - t * self._spread),
+                self._by_column(dg) - self._seen * g,
+            ]
+        )
+        curvature = np.empty((len(t), 2, 2))
+        bend = low**2 * zl * at_low - high**2 * zh * at_high - dt * dt
+        curvature[:, 0, 0] = self._seen * (1.0 / t**2 + self._spread) - self._by_column(bend)
+        curvature[:, 1, 1] = self._seen - self._by_column(zl * at_low - zh * at_high - dg * dg)
+        both = high * zh * at_high - low * zl * at_low - dg * dt
+        curvature[:, 0, 1] = curvature[:, 1, 0] = -self._by_column(both)
+        return gradient, curvature
 
 
 def score_series(rows: RowParameters, limits: LimitSums, weight: FloatArray) -> FloatArray:
@@ -148,7 +165,7 @@ def score_series(rows: RowParameters, limits: LimitSums, weight: FloatArray) -> 
 
 
 def solve_limited_pairs(
-    pairs: tuple[np.ndarray, np.ndarray],
+    pairs: tuple[Columns, Columns],
     record: PairMoments,
     rows: RowParameters,
     near: FloatArray | None,
@@ -178,13 +195,12 @@ def solve_limited_pairs(
     )
     found = np.zeros((2, len(i)))
     found[0] = _starts(both, sums[1:6]) if near is None else np.nan_to_num(near[i, j])
-    arrays = (np.stack(sums, axis=1), of_columns, begin, ends, limits.powers, limits.joint)
-    given = [np.ascontiguousarray(each) for each in arrays]
+    of_pairs, of_limits = np.stack(sums, axis=1), (begin, np.ascontiguousarray(ends), limits.powers, limits.joint)
 
     def solve(start: int) -> None:
         some = slice(start, start + _PAIRS_PER_TASK)
         into = np.ascontiguousarray(found[:, some])
-        solve_limit_pairs(i[some], j[some], given[0][some], *given[1:], near is None, into)
+        solve_limit_pairs(i[some], j[some], of_pairs[some], of_columns, *of_limits, near is None, into)
         found[:, some] = into
 
     map_in_threads(solve, range(0, len(i), _PAIRS_PER_TASK))

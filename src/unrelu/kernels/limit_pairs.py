@@ -108,22 +108,12 @@ def shifted_powers(sums: Array, centre: float, scale: float, out: Array) -> None
 
 
 @helper
-def _projected(
-    low: float, high: float, r: float, moments: Array, ends: Array, shares: Array, n_own: int, room: Array
-) -> float:
-    """The sum over rows of the score of ``v in (low, high)`` given u, by the power sums ``moments`` of u.
-
-    ``ends``, ``shares``: intervals in which u is not seen, and in which share of such rows.
-    """
-    q2 = (1.0 - r) * (1.0 + r)
-    q = math.sqrt(q2)
-    # Where the density bends: limits of u, and where the other column's limit passes.
-    cuts = 0
-    room[cuts] = -_FARTHEST
-    cuts += 1
-    room[cuts] = _FARTHEST
-    cuts += 1
-    for k in range(n_own):
+def _edges(low: float, high: float, r: float, ends: Array, room: Array) -> int:
+    """Where the density of u bends, in order: limits of u, and where the limits of v pass. Their number."""
+    q = math.sqrt((1.0 - r) * (1.0 + r))
+    room[0], room[1] = -_FARTHEST, _FARTHEST
+    cuts = 2
+    for k in range(len(ends)):
         for side in range(2):
             if abs(ends[k, side]) < _FARTHEST:
                 room[cuts] = ends[k, side]
@@ -138,79 +128,77 @@ def _projected(
                 if abs(at) < _FARTHEST:
                     room[cuts] = at
                     cuts += 1
-    edges = np.sort(room[:cuts])
-    centre, spread = 0.0, 1.0
-    gram = np.zeros(2 * N_POWERS - 1)
-    with_score = np.zeros(N_POWERS)
-    for again in range(2):
-        mass = first = second = 0.0
-        gram[:] = 0.0
-        with_score[:] = 0.0
-        for piece in range(cuts - 1):
-            left, right = edges[piece], edges[piece + 1]
-            half, middle = 0.5 * (right - left), 0.5 * (right + left)
-            if half <= 0.0:
+    room[:cuts] = np.sort(room[:cuts])
+    return cuts
+
+
+@helper
+def _add_nodes(
+    edges: Array, low: float, high: float, r: float, ends: Array, shares: Array, place: tuple[float, float],
+    gram: Array, with_score: Array,
+) -> None:  # fmt: skip
+    """Add the integrals of x^k and of x^k score under the density of u, x = (u - centre)/spread, for ``place``."""
+    q2 = (1.0 - r) * (1.0 + r)
+    q = math.sqrt(q2)
+    for piece in range(len(edges) - 1):
+        half, middle = 0.5 * (edges[piece + 1] - edges[piece]), 0.5 * (edges[piece + 1] + edges[piece])
+        seen = 1.0
+        for k in range(len(ends)):
+            if ends[k, 0] < middle < ends[k, 1]:
+                seen -= shares[k]
+        if seen < _SHARE or half <= 0.0:
+            continue
+        for node in range(len(_NODES)):
+            u = middle + half * _NODES[node]
+            zh, zl = (high - r * u) / q, (low - r * u) / q
+            p = _between(zl, zh)
+            if p < _LEAST:
                 continue
-            seen = 1.0
-            for k in range(n_own):
-                if ends[k, 0] < middle < ends[k, 1]:
-                    seen -= shares[k]
-            if seen < _SHARE:
-                continue
-            for node in range(len(_NODES)):
-                u = middle + half * _NODES[node]
-                zh, zl = (high - r * u) / q, (low - r * u) / q
-                p = _between(zl, zh)
-                if p < _LEAST:
-                    continue
-                weight = _WEIGHTS[node] * half * density(u) * p * seen
-                if again == 0:
-                    mass += weight
-                    first += weight * u
-                    second += weight * u * u
-                    continue
-                score = 0.0
-                if not math.isinf(high):
-                    score += density(zh) * (r * high - u)
-                if not math.isinf(low):
-                    score -= density(zl) * (r * low - u)
-                score /= q2 * q * p
-                x = (u - centre) / spread
-                power = weight
-                for k in range(2 * N_POWERS - 1):
-                    gram[k] += power
-                    if k < N_POWERS:
-                        with_score[k] += power * score
-                    power *= x
-        if again == 0:
-            if mass <= _LEAST:
-                return 0.0
-            centre = first / mass
-            spread = math.sqrt(max(second / mass - centre * centre, 1e-12))
-    own = np.empty(N_POWERS)
+            score = 0.0
+            if not math.isinf(high):
+                score += density(zh) * (r * high - u)
+            if not math.isinf(low):
+                score -= density(zl) * (r * low - u)
+            score /= q2 * q * p
+            x = (u - place[0]) / place[1]
+            power = _WEIGHTS[node] * half * density(u) * p * seen
+            for k in range(2 * N_POWERS - 1):
+                gram[k] += power
+                if k < N_POWERS:
+                    with_score[k] += power * score
+                power *= x
+
+
+@helper
+def _projected(low: float, high: float, r: float, moments: Array, ends: Array, shares: Array, room: Array) -> float:
+    """The sum over rows of the score of ``v in (low, high)`` given u, by the power sums ``moments`` of u.
+
+    ``ends``, ``shares``: intervals in which u is not seen, and in which share of such rows.
+    """
+    edges = room[: _edges(low, high, r, ends, room)]
+    gram, with_score, own = np.zeros(2 * N_POWERS - 1), np.zeros(N_POWERS), np.empty(N_POWERS)
+    _add_nodes(edges, low, high, r, ends, shares, (0.0, 1.0), gram, with_score)
+    if gram[0] <= _LEAST:
+        return 0.0
+    centre = gram[1] / gram[0]
+    spread = math.sqrt(max(gram[2] / gram[0] - centre * centre, 1e-12))
+    gram[:], with_score[:] = 0.0, 0.0
+    _add_nodes(edges, low, high, r, ends, shares, (centre, spread), gram, with_score)
     shifted_powers(moments, centre, spread, own)
-    # G c = H by Cholesky; the answer is c' own.
-    root = np.zeros((N_POWERS, N_POWERS))
-    half_score = np.empty(N_POWERS)
-    half_own = np.empty(N_POWERS)
+    # G c = H by Cholesky, G the matrix of the integrals of x^(i + j); the answer is c' own.
+    root, half_score, half_own = np.zeros((N_POWERS, N_POWERS)), np.empty(N_POWERS), np.empty(N_POWERS)
     total = 0.0
     for i in range(N_POWERS):
         for j in range(i + 1):
-            value = gram[i + j] / gram[0]
-            if i == j:
-                value += _RIDGE
+            value = gram[i + j] / gram[0] + (_RIDGE if i == j else 0.0)
             for k in range(j):
                 value -= root[i, k] * root[j, k]
-            if i == j:
-                root[i, i] = math.sqrt(max(value, _RIDGE))
-            else:
-                root[i, j] = value / root[j, j]
-        s, o = with_score[i] / gram[0], own[i]
+            root[i, j] = math.sqrt(max(value, _RIDGE)) if i == j else value / root[j, j]
+        score, sums = with_score[i] / gram[0], own[i]
         for k in range(i):
-            s -= root[i, k] * half_score[k]
-            o -= root[i, k] * half_own[k]
-        half_score[i] = s / root[i, i]
-        half_own[i] = o / root[i, i]
+            score -= root[i, k] * half_score[k]
+            sums -= root[i, k] * half_own[k]
+        half_score[i], half_own[i] = score / root[i, i], sums / root[i, i]
         total += half_score[i] * half_own[i]
     return total
 
@@ -240,7 +228,7 @@ def _score(
     vv = (both[4] - 2.0 * c2 * both[2] + c2 * c2 * n) / (s2 * s2)
     uv = (both[5] - c1 * both[2] - c2 * both[1] + c1 * c2 * n) / (s1 * s2)
     q2 = (1.0 - r) * (1.0 + r)
-    total = n * r / q2 + (uv * (1.0 + r * r) - r * (uu + vv)) / (q2 * q2)
+    total: float = n * r / q2 + (uv * (1.0 + r * r) - r * (uu + vv)) / (q2 * q2)
     e1, e2 = (ends1 - c1) / s1, (ends2 - c2) / s2
     # Rows with both cells censored, and which limits go together: shares[a, b] of all rows.
     together = np.zeros((k1, k2))
@@ -271,7 +259,7 @@ def _score(
                     shares[a] /= gone
             c, s = (c1, s1) if side == 0 else (c2, s2)
             shifted_powers(powers[b], c, s, moments)
-            total += _projected(ends[b, 0], ends[b, 1], r, moments, own, shares, n_own, room)
+            total += _projected(ends[b, 0], ends[b, 1], r, moments, own, shares[:n_own], room)
     return total - r / q2
 
 
@@ -329,6 +317,31 @@ def _root(start: float, place: Array, both: Array, ends1: Array, ends2: Array, p
     return 0.5 * (low + high)
 
 
+@helper
+def _marginal_spread(i: int, j: int, r: float, rows: float, of_columns: Array, spread: Array) -> None:
+    """The covariance of (mean, scale) of both columns, which have so many rows in common."""
+    cross = np.empty((2, 2))
+    for side in range(2):
+        column = i if side == 0 else j
+        spread[2 * side, 2 * side] = of_columns[column, 2]
+        spread[2 * side, 2 * side + 1] = spread[2 * side + 1, 2 * side] = of_columns[column, 3]
+        spread[2 * side + 1, 2 * side + 1] = of_columns[column, 4]
+    for a in range(2):
+        for b in range(2):
+            total, power = 0.0, 1.0
+            for p in range(N_HERMITE):
+                power *= r
+                total += power * of_columns[i, 5 + a * N_HERMITE + p] * of_columns[j, 5 + b * N_HERMITE + p]
+            cross[a, b] = total * rows / (of_columns[i, 1] * of_columns[j, 1])
+    for a in range(2):
+        for b in range(2):
+            total = 0.0
+            for c in range(2):
+                for d in range(2):
+                    total += spread[a, c] * cross[c, d] * spread[2 + d, 2 + b]
+            spread[a, 2 + b] = spread[2 + b, a] = total
+
+
 @kernel
 def solve_limit_pairs(
     first: Array,
@@ -345,14 +358,13 @@ def solve_limit_pairs(
     """Correlations (found[0], which holds starts) and, if ``wanted``, standard errors (found[1]) of some pairs.
 
     ``of_pairs``: the six sums over rows that see both, the weight of the rows that observe both, and the factor
-    by which weights make a variance larger. ``of_columns``: centre, scale, the covariance of mean and scale (3), and twice
-    N_HERMITE coefficients. A column j has the limits begin[j] to begin[j + 1] of ``ends``, with ``powers`` of all
+    by which weights make a variance larger. ``of_columns``: centre, scale, the covariance of mean and scale (3), and
+    twice N_HERMITE coefficients. A column j has the limits begin[j] to begin[j + 1] of ``ends``, with ``powers`` of all
     columns and the numbers ``joint``; all measured from where t is.
     """
     room = np.empty(256)
     place, moved, g = np.empty(4), np.empty(4), np.empty(4)
     spread = np.zeros((4, 4))
-    cross = np.empty((2, 2))
     for pair in range(len(first)):
         i, j = first[pair], second[pair]
         if of_pairs[pair, 6] <= 0.0:
@@ -387,27 +399,7 @@ def solve_limit_pairs(
             scale = place[1] if k < 2 else place[3]
             moved[k] += _DIFFERENCE * scale
             g[k] = (_at(z, moved, both, e1, e2, p1, p2, n12, room) - here) / (_DIFFERENCE * scale)
-        # The covariance of (mean, scale) of both columns.
-        for side in range(2):
-            column = i if side == 0 else j
-            spread[2 * side, 2 * side] = of_columns[column, 2]
-            spread[2 * side, 2 * side + 1] = spread[2 * side + 1, 2 * side] = of_columns[column, 3]
-            spread[2 * side + 1, 2 * side + 1] = of_columns[column, 4]
-        for a in range(2):
-            for b in range(2):
-                total = 0.0
-                power = 1.0
-                for p in range(N_HERMITE):
-                    power *= r
-                    total += power * of_columns[i, 5 + a * N_HERMITE + p] * of_columns[j, 5 + b * N_HERMITE + p]
-                cross[a, b] = total / (place[1] * place[3]) * of_pairs[pair, 6] / of_pairs[pair, 7]
-        for a in range(2):
-            for b in range(2):
-                total = 0.0
-                for c in range(2):
-                    for d in range(2):
-                        total += spread[a, c] * cross[c, d] * spread[2 + d, 2 + b]
-                spread[a, 2 + b] = spread[2 + b, a] = total
+        _marginal_spread(i, j, r, of_pairs[pair, 6] / of_pairs[pair, 7], of_columns, spread)
         through = 0.0
         for a in range(4):
             for b in range(4):

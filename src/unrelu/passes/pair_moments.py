@@ -171,8 +171,22 @@ class PairMoments:
             observed=observed,
             screening=self.screening.merge(other.screening),
             margins=None if self.margins is None or other.margins is None else self.margins.merge(other.margins),
-            limits=None if self.limits is None or other.limits is None else first.limits.merge(second.limits),
+            limits=first._joined_limits(second),
         )
+
+    def _joined_limits(self, other: Self) -> LimitSums | None:
+        """The limits of both sets of rows; rows without censored cells have none, and need none."""
+        if self.limits is None and other.limits is None:
+            return None
+        both = []
+        for record in (self, other):
+            if record.limits is None and np.any(record.count.diagonal() < record.column_weight):
+                raise InvalidParameterError(
+                    "Rows whose cells have limits of their own, and rows with one floor a column: learn them together,"
+                    " or give all of them limits by cell (floor= of the table's shape)."
+                )
+            both.append(LimitSums.none(self.n_features) if record.limits is None else record.limits)
+        return both[0].merge(both[1])
 
     def scaled(self, factor: float) -> Self:
         """The record with every weight multiplied."""
@@ -445,8 +459,11 @@ class GroupedMomentsQuestion:
             for group in np.unique(some).tolist():
                 rows = order[ends[group - 1] if group else 0 : ends[group]]  # gathered side by side
                 weights = None if block.weights is None else block.weights[rows]
-                censoring, upper = (None if each is None else each[rows] for each in (block.censoring, block.upper))
-                part = self.question(Block(block.values[rows], 0, weights, censoring=censoring, upper=upper))
+                some = Block(block.values[rows], weights=weights)
+                if block.censoring is not None:
+                    upper = None if block.upper is None else block.upper[rows]
+                    some = replace(some, censoring=block.censoring[rows], upper=upper)
+                part = self.question(some)
                 part = replace(part, screening=part.screening.numbered(block.first_row + rows))
                 found.append((labels[group], part))
             record = record._grown(found)
