@@ -459,11 +459,11 @@ class GroupedMomentsQuestion:
             for group in np.unique(some).tolist():
                 rows = order[ends[group - 1] if group else 0 : ends[group]]  # gathered side by side
                 weights = None if block.weights is None else block.weights[rows]
-                some = Block(block.values[rows], weights=weights)
+                gathered = Block(block.values[rows], weights=weights)
                 if block.censoring is not None:
                     upper = None if block.upper is None else block.upper[rows]
-                    some = replace(some, censoring=block.censoring[rows], upper=upper)
-                part = self.question(some)
+                    gathered = replace(gathered, censoring=block.censoring[rows], upper=upper)
+                part = self.question(gathered)
                 part = replace(part, screening=part.screening.numbered(block.first_row + rows))
                 found.append((labels[group], part))
             record = record._grown(found)
