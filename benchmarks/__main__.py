@@ -35,6 +35,7 @@ NAMES = (
     "networks",
     "cells",
     "defaults",
+    "limits",
 )
 
 
