@@ -17,6 +17,6 @@
     report.py        the report page: megabytes, seconds to make, seconds until Chromium has drawn it
     pictures.py      the pictures of docs/benchmarks.md, from the figures in docs/benchmarks
 
-Run some of them with ``python -m benchmarks accuracy speed``; with ``--csv`` they write their figures to docs/benchmarks.
+Run some of them with ``python -m benchmarks accuracy speed``; ``--csv`` writes their figures to docs/benchmarks.
 Further subjects are packages of that name: cells, graphs, margins, posterior, real, scale.
 """

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import datetime
+import math
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -87,6 +88,7 @@ def write(benchmark: str, claims: Sequence[Claim], folder: Path = FOLDER) -> Non
             claim.note,
         ]
         for name, claim in named(claims)
+        if not math.isnan(claim.figure)  # not measured: no browser, no package
     }
     path = folder / f"{benchmark}.csv"
     old = {row[0]: row for row in _read(path)[1:]}
