@@ -35,7 +35,7 @@ from unrelu.recovery.layers.units import (
     judge,
     with_standard_inputs,
 )
-from unrelu.validation import RandomState, check_choice, check_positive, seed_from
+from unrelu.validation import RandomState, check_choice, check_positive, refuse_old_names, seed_from
 
 _NAMES = ("facets", "separable")
 _OF_INPUTS = ("input_weights_", "input_bias_", "n_inputs_", "input_choice_")
@@ -351,6 +351,7 @@ def _n_units(table: FloatArray, n_hidden: int | str, output_bias: bool) -> int:
     return p
 
 
+@refuse_old_names
 def peel(
     X: Table,
     widths: Sequence[int | str],
