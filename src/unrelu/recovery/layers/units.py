@@ -10,7 +10,8 @@ import numpy as np
 
 from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, Progress, no_progress
 from unrelu.errors import CannotPeelError, InvalidDataError
-from unrelu.methods import Method
+from unrelu.fit import learn_record
+from unrelu.methods import Auto, Method, OnePass
 from unrelu.model import RectifiedGaussian
 from unrelu.passes import LocalEngine
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, OutputLayer, Subspace, decode_by_facets
@@ -110,13 +111,14 @@ def hidden_distribution(
     any floor, so that small units taken for 0 do no harm.
     """
     rows = ArraySamples(np.maximum(hidden, threshold), block_rows=len(hidden))
-    told = Clock(progress=progress, stage="Learning the distribution of the units")
-    engine, assumptions = LocalEngine(told), Assumptions(tuple(threshold.tolist()))
-    evidence = Evidence(rows, engine)
-    if (question := method.question(assumptions)) is not None:  # a record is all it takes
-        evidence = Evidence(None, answers={question: engine.collect(rows, question)})
-    distribution = method.learn(evidence, assumptions, seed, told).distribution
-    return RectifiedGaussian(distribution.mean, distribution.covariance)
+    clock = Clock(progress=progress, stage="Learning the distribution of the units")
+    engine, assumptions = LocalEngine(clock), Assumptions(tuple(threshold.tolist()))
+    model: RectifiedGaussian
+    if type(method) in (OnePass, Auto):  # of units, always in memory, both learn in one pass: no report is made of it
+        model = learn_record(engine.collect(rows, OnePass().question(assumptions)), assumptions).distribution
+    else:
+        model = method.learn(Evidence(rows, engine), assumptions, seed, clock).distribution
+    return RectifiedGaussian(model.mean, model.covariance)
 
 
 def check_explained(inner: InnerLayer, hidden: FloatArray, peeled: object = None, report: object = None) -> None:
