@@ -79,16 +79,7 @@ def warn_together(lines: Sequence[tuple[str, str]], **fields: Any) -> None:
 
 
 def refuse_old_names(function: F) -> F:
-    """The function, which now answers an argument of an old name with a TypeError that has the new one.
-
-    >>> @refuse_old_names
-    ... def model(mean):
-    ...     return mean
-    >>> model(bias=0.0)
-    Traceback (most recent call last):
-        ...
-    TypeError: model has no parameter 'bias': it is mean now.
-    """
+    """The function; a call with a parameter of an old name raises a TypeError that has the new one."""
     parameters = signature(function).parameters
 
     @wraps(function)

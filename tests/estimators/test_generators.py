@@ -267,7 +267,7 @@ def test_a_unit_that_is_never_off_is_named_and_the_network_right(net):
 
 
 def test_a_unit_that_is_never_on_is_refused(net):
-    with pytest.raises(CannotPeelError, match=r"fewer than the 8 hidden units asked for.*lower the width"):
+    with pytest.raises(CannotPeelError, match=r"fewer than the 8 hidden units.*lower the width"):
         unrelu.peel(with_bias(net, 2, -30.0).X, [8], n_inputs=3)
 
 

@@ -211,7 +211,7 @@ class TestRank:
         rng = np.random.default_rng(2)
         for size in (1e-4, 1e-2, 1.0):
             for v in size * rng.standard_normal((300, 3)):
-                assert p.logpdf(found.shifted(v).bias).sum() <= best + 1e-7
+                assert p.logpdf(found.shift(v).bias).sum() <= best + 1e-7
 
     def test_stationary(self):
         """A' d log p(b)/db = 0: the score of the logistic distribution is -tanh(b/2)."""
@@ -222,11 +222,11 @@ class TestRank:
     def test_another_optimiser_finds_the_same(self):
         p = stats.t(3.0, 0.4, 0.8)
         true = truth(4, density=p)
-        found = likeliest_gauge(true.balanced(), BiasDensity.checked(p), np.inf, np.ones(30, dtype=bool))
-        start = true.balanced()
+        found = likeliest_gauge(true.balance(), BiasDensity.checked(p), np.inf, np.ones(30, dtype=bool))
+        start = true.balance()
         ends = [
             minimize(
-                lambda v: -p.logpdf(start.shifted(v).bias).sum(),
+                lambda v: -p.logpdf(start.shift(v).bias).sum(),
                 v0,
                 method="Nelder-Mead",
                 options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 5000},
@@ -235,7 +235,7 @@ class TestRank:
         ]
         best = min(ends, key=lambda end: end.fun)
         assert p.logpdf(found.bias).sum() == pytest.approx(-best.fun, abs=1e-9)
-        np.testing.assert_allclose(found.bias, start.shifted(best.x).bias, atol=1e-5)
+        np.testing.assert_allclose(found.bias, start.shift(best.x).bias, atol=1e-5)
 
     def test_the_better_of_two_hills(self):
         """Four biases agree near the gauge given, six at another: with heavy tails both are local maxima."""
@@ -266,7 +266,7 @@ class TestRank:
         """log p = -(b + 1) on b >= -1: the most likely gauge solves a linear program."""
         true = truth(7, density=stats.expon(-1.0, 1.0))
         found = likeliest_gauge(
-            true.balanced(), BiasDensity.checked(stats.expon(-1.0, 1.0)), np.inf, np.ones(30, dtype=bool)
+            true.balance(), BiasDensity.checked(stats.expon(-1.0, 1.0)), np.inf, np.ones(30, dtype=bool)
         )
         program = linprog(true.loadings.sum(axis=0), A_ub=-true.loadings, b_ub=true.bias + 1.0, bounds=(None, None))
         assert found.bias.min() >= -1.0
@@ -275,7 +275,7 @@ class TestRank:
     def test_gamma_bounds_every_entry(self):
         """Against trust-constr, with a bound that is active: the gauge without it has a larger |M|."""
         plain = truth(8)
-        true = replace(plain, bias=plain.bias + 1.5 * plain.loadings[:, 0]).balanced()
+        true = replace(plain, bias=plain.bias + 1.5 * plain.loadings[:, 0]).balance()
         every = np.ones(30, dtype=bool)
         free = likeliest_gauge(true, BiasDensity.checked(NORMAL), np.inf, every)
         centred = np.abs(low_rank(true)).max()
@@ -287,9 +287,9 @@ class TestRank:
         np.testing.assert_allclose(found.matrix(), true.matrix(), atol=1e-12)
         bounds = LinearConstraint(true.loadings, M.max(axis=0) - gamma, M.min(axis=0) + gamma)
         other = minimize(
-            lambda v: 0.5 * (true.shifted(v).bias ** 2).sum(),
+            lambda v: 0.5 * (true.shift(v).bias ** 2).sum(),
             np.zeros(3),
-            jac=lambda v: true.loadings.T @ true.shifted(v).bias,
+            jac=lambda v: true.loadings.T @ true.shift(v).bias,
             hess=lambda v: true.loadings.T @ true.loadings,
             method="trust-constr",
             constraints=[bounds],
@@ -697,7 +697,7 @@ class TestBadInput:
         narrow = stats.uniform(-0.1, 0.2)
         true = truth(31, n=300, density=narrow, mean=1.0)
         X = rectified(true)
-        gamma = max(X.max() + 0.1, 1.01 * np.abs(low_rank(true.balanced())).max())  # no column objects by itself
+        gamma = max(X.max() + 0.1, 1.01 * np.abs(low_rank(true.balance())).max())  # no column objects by itself
         for options in ({"bias_density": narrow}, {"bias_density": NORMAL, "gamma": gamma}):
             np.testing.assert_allclose(
                 Likelihood(**options).recover(task_of(X)).factors.matrix(), true.matrix(), atol=1e-8

@@ -289,7 +289,7 @@ def test_outlier_rows_are_refused(net):
 
 def test_too_large_a_width_is_refused():
     X, *_ = reference.network(seeded(0), [2, 15], n=200)
-    with pytest.raises(CannotPeelError, match="fewer than the 3 hidden units asked for"):
+    with pytest.raises(CannotPeelError, match="fewer than the 3 hidden units"):
         unrelu.peel(X, [3])
 
 

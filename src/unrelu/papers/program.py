@@ -108,10 +108,12 @@ class Likelihood:
             )
         if task.unit != 1.0:  # the density, gamma, nu and the nuclear norm are in the data's units
             unit = task.unit
-            progress = task.watched_through(lambda factors: factors.scaled(1.0 / unit))
-            start = None if task.start is None else task.start.scaled(unit)
-            found = self.recover(replace(task, cells=task.cells.scaled(unit), start=start, progress=progress, unit=1.0))
-            return replace(found, factors=found.factors.scaled(1.0 / unit), ridge=found.ridge / unit)
+            progress = task.progress_of_part(lambda factors: factors.rescale(1.0 / unit))
+            start = None if task.start is None else task.start.rescale(unit)
+            found = self.recover(
+                replace(task, cells=task.cells.rescale(unit), start=start, progress=progress, unit=1.0)
+            )
+            return replace(found, factors=found.factors.rescale(1.0 / unit), ridge=found.ridge / unit)
         density = BiasDensity.checked(self.bias_density)
         gamma = np.inf if self.gamma is None else float(self.gamma)
         feasible = FeasibleSet.of(task.cells, gamma, float(self.nu))
@@ -189,7 +191,7 @@ def likeliest_gauge(factors: Factors, density: BiasDensity, gamma: float, counte
     basis, to_shift = left[:, kept], (right[kept] / singular[kept, None]).T
     mean = factors.latent.mean(axis=0)
     if not kept.any():
-        return factors.shifted(mean)
+        return factors.shift(mean)
     columns = (factors.latent @ a for a in factors.loadings[counted])  # of M = C A', one by one: they may be large
     bottom, top = np.array([(column.min(), column.max()) for column in columns]).T
     b = np.asarray(factors.bias)[counted]
@@ -230,7 +232,7 @@ def likeliest_gauge(factors: Factors, density: BiasDensity, gamma: float, counte
     ends = [pulled(ascend(pulled(u))) for u in starts]
     best = min([*ends, *(pulled(u) for u in starts)], key=lambda u: negative(u)[0])
     unmoved = mean - right[kept].T @ (right[kept] @ mean)  # the centred gauge's shift that moves no counted bias
-    return factors.shifted(to_shift @ best + unmoved)
+    return factors.shift(to_shift @ best + unmoved)
 
 
 def _rows_of(basis: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
