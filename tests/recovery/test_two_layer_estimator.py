@@ -410,7 +410,7 @@ def test_dependent_columns_and_units_never_on(drawn):
     A = np.column_stack([A[:, :3], A[:, 0] + A[:, 1]])
     with pytest.raises(InvalidDataError, match="vary in 3 dimensions, fewer than the 4"):
         TwoLayerReLULearner(4).fit(h @ A.T)
-    with pytest.raises(InvalidDataError, match="Take n_hidden=3"):
+    with pytest.raises(InvalidDataError, match="Ask for n_hidden=3"):
         TwoLayerReLULearner(4).fit((h * [0.0, 1.0, 1.0, 1.0]) @ drawn[1].T)
 
 

@@ -342,7 +342,7 @@ def _n_units(table: FloatArray, n_hidden: int | str, output_bias: bool) -> int:
     if rank < p:
         raise InvalidDataError(
             f"The rows vary in {rank} dimensions, fewer than the {p} hidden units: columns of the output weights"
-            f" are dependent, or units are never on. Take n_hidden={rank}."
+            f" are dependent, or units are never on. Ask for n_hidden={rank}."
         )
     return p
 
