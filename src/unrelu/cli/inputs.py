@@ -205,7 +205,7 @@ def _layer_of_model(path: Path, content: Any, n_components: int | None) -> Layer
 
 def _layer_of_arrays(path: Path) -> tuple[Layer, bool]:
     """An npz file of somebody's own, and whether it tells the floor."""
-    from unrelu.recovery.latent_estimator import checked_layer
+    from unrelu.recovery.latent_estimator import check_layer
 
     try:
         arrays = storage.foreign_arrays(path, _ARRAYS, "file of weights")
@@ -216,7 +216,7 @@ def _layer_of_arrays(path: Path) -> tuple[Layer, bool]:
     for name in [name for name in arrays if name != "feature_names" and arrays[name].dtype.kind not in "fiub"]:
         raise ModelFileError(f"{path}: {name} holds values of type {arrays[name].dtype}, not numbers.")
     try:
-        weights, mean = checked_layer(arrays["weights"].astype(float), arrays["bias"].astype(float))
+        weights, mean = check_layer(arrays["weights"].astype(float), arrays["bias"].astype(float))
         floor = floor_per_column(arrays.get("floor", 0.0), len(mean))
     except InvalidParameterError as error:
         raise ModelFileError(f"{path}: {error}", parameter=error.parameter) from error

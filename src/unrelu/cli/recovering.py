@@ -254,7 +254,7 @@ def recover(
     from unrelu.limits import floor_per_column
     from unrelu.recovery import LatentLasso, RobustLatent
     from unrelu.recovery.latent_estimator import ReLULatentRecovery
-    from unrelu.recovery.latent_methods import prior_named
+    from unrelu.recovery.latent_methods import find_prior
     from unrelu.report.recovery import recover_picture
     from unrelu.report.tables import facts, numbered, rows
     from unrelu.validation import check_choice
@@ -273,7 +273,7 @@ def recover(
     how: LatentMethod = LatentLasso(penalty, intercept)
     if method == "robust":  # latent numbers of a fitted layer are Gaussian where nothing else is said
         named = prior or ("gaussian" if fitted else "none")
-        how = RobustLatent(prior_named(None if named == "none" else named), noise_scale)
+        how = RobustLatent(find_prior(None if named == "none" else named), noise_scale)
     layer = slopes[at], bias[at], how
     try:
         recovery = ReLULatentRecovery(*layer, floor=limit, floor_tolerance=floor_tolerance, random_state=seed)
@@ -346,13 +346,13 @@ def peel(
 
     from unrelu.methods import method_named
     from unrelu.recovery.layers.facets import INTERRUPTED as STOPPED
-    from unrelu.recovery.two_layer_estimator import checked_limits
+    from unrelu.recovery.two_layer_estimator import check_limits
     from unrelu.report.layers import Network, peel_picture
     from unrelu.report.pictures import cells_of, evenly
     from unrelu.report.tables import facts, numbered, rows
     from unrelu.validation import counted
 
-    checked_limits(None, max_seconds)
+    check_limits(None, max_seconds)
     method_named(hidden_method)
     own = {"n_inputs": q, "max_seconds": max_seconds, "hidden_method": hidden_method, "random_state": seed}
     table = job.opened(floor)

@@ -100,14 +100,14 @@ def reproduce(
     paper's claims, each held or not held under every reading of what the paper leaves open. If interrupted, the same
     command goes on where it stopped.
     """
-    from unrelu.papers.experiments import experiment_named
+    from unrelu.papers.experiments import find_experiment
     from unrelu.papers.runner import Journal
     from unrelu.papers.runner import reproduce as run
     from unrelu.papers.study import Study
     from unrelu.report.trying import reproduction_picture
     from unrelu.validation import warn
 
-    study = Study(experiment_named(name), quick, seed)
+    study = Study(find_experiment(name), quick, seed)
     outputs = {
         "csv": Output(output / f"{study.stem}.csv", "Results", "kept"),
         "checklist": Output(output / f"{study.stem}-checklist.md", "Checklist", "kept"),
