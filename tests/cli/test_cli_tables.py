@@ -64,8 +64,8 @@ def test_an_ordinary_table_brings_no_new_line(run, table):
             "2 different limits, <0.1, <0.5, but --limits one means one floor a column. --limits cell",
         ),
         ("As\n<0.5\n0.3\n1\n2\n", ["--limits", "one"], "<0.5 beside 0.3"),
-        ("As\n1\n2\n", ["--limits", "lowest"], "Unknown limits 'lowest'"),
-        ("As\n1\n2\n", ["--nondetect", "zero"], "Unknown nondetect 'zero'"),
+        ("As\n1\n2\n", ["--limits", "lowest"], "Unknown --limits 'lowest'"),
+        ("As\n1\n2\n", ["--nondetect", "zero"], "Unknown --nondetect 'zero'"),
         (
             "site,As\na,1\nb,2\n",
             [],

@@ -441,8 +441,8 @@ def one_line(what: object, options: Mapping[str, str], row_label: Callable[[int]
                 text = text.replace(start(before[0]) + before[1:], start(after[0]) + after[1:])
     if parameter in options:
         before, found, after = text.partition(f": {parameter} ")
-        if text.startswith((f"{parameter} ", f"{parameter}:")):
-            text = options[parameter] + text[len(parameter) :]
+        if text.startswith((f"{parameter} ", f"{parameter}:", f"Unknown {parameter} ")):
+            text = text.replace(parameter, options[parameter], 1)
         elif found:
             text = f"{before}: {options[parameter]} {after}"
     said, rest = "", text

@@ -27,9 +27,10 @@ def demo(
     output: Annotated[Path, options.output("The folder to write to, created if missing.")] = Path("unrelu-demo"),
     seed: Annotated[int, "Seed of the network's training.", {"min": 0, "max": 2**32 - 1}] = 0,
 ) -> Answer | None:
-    """Learn a network's hidden layer from its ReLU activations alone, and compare with the truth.
+    """Learn a hidden layer from its ReLU activations; needs no file.
 
-    Needs no file and no network connection. Writes model.npz and demo.png.
+    The network is trained on scikit-learn's digits, and what is learned of its layer is compared with the truth.
+    Writes model.npz and demo.png.
     """
     model_path = output / "model.npz"
     with output_folder(output):
@@ -89,14 +90,14 @@ def demo(
 
 @command
 def reproduce(
-    name: Annotated[str, typer.Argument(help=f"Which: {NAMES}.", metavar="NAME")],
-    quick: Annotated[bool, "Fewer runs and points: under two minutes instead of under thirty."] = False,
+    name: Annotated[str, typer.Argument(help=f"{NAMES}.", metavar="NAME")],
+    quick: Annotated[bool, "Fewer runs and points: two minutes instead of thirty."] = False,
     output: Annotated[Path, options.output("The folder to write to, created if missing.")] = Path("unrelu-reproduce"),
     seed: Annotated[int, "Seed of all random draws.", {"min": 0, "max": 2**63 - 1}] = 0,
 ) -> Answer | None:
-    """Run an experiment of the papers again and check what they say of it.
+    """Run an experiment of the papers again, and check its claims.
 
-    Writes a CSV of every run, a picture laid out like the paper's with our method beside, and a checklist of the
+    Writes a csv file of every run, a picture laid out like the paper's with our method beside, and a checklist of the
     paper's claims, each held or not held under every reading of what the paper leaves open. If interrupted, the same
     command goes on where it stopped.
     """
