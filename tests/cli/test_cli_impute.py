@@ -40,7 +40,12 @@ def test_the_real_program_fills_in_what_the_imputer_does(program, folder, holes)
     np.testing.assert_array_equal(_read("mask.csv"), imputer.mask(holes))
     assert list(_read("out.csv")) == NAMES
     shown = " ".join(result.stdout.split())
-    for words in ("400 rows of 3 columns", "1 row with nothing in it", "too little spread", "written to mask.csv"):
+    for words in (
+        "400 rows of 3 columns",
+        "1 row with no value, filled in by the model alone",
+        "too little spread",
+        "written to mask.csv",
+    ):
         assert words in shown
 
 

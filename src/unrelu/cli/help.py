@@ -1,6 +1,6 @@
 """What --help and --help-all show: examples, methods, and the layout of both in lines of at most 80 columns.
 
---help fits one screen: of each common option the first sentence. --help-all has every option, and all that is said.
+--help fits one screen: of each common option the first sentence. --help-all has every option, with its whole text.
 """
 
 from __future__ import annotations

@@ -72,22 +72,22 @@ def fit(
     for name, given in (("checkpoint", checkpoint), ("record", record)):
         if given is not None and fitting.method not in (None, "auto", "one_pass"):
             raise InvalidParameterError(
-                f"--{name} is of one pass over the rows, and --method {fitting.method} takes several: use --method"
+                f"--{name} is for one pass over the rows, and --method {fitting.method} takes several: use --method"
                 " one_pass."
             )
-    asked = fitting.parameters(seed)
-    if asked["method"] == "auto" and (checkpoint is not None or record is not None):
-        asked["method"] = "one_pass"
+    wanted = fitting.parameters(seed)
+    if wanted["method"] == "auto" and (checkpoint is not None or record is not None):
+        wanted["method"] = "one_pass"
     if round_counts is not None and (record is None or stderr != "model"):
         raise InvalidParameterError(
-            "--round-counts is for a --record that is not kept by groups: see unrelu fit --help-all."
+            "--round-counts is for a --record without groups of rows: add --record, and leave --stderr jackknife out."
         )
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.report.check import model_picture, worst_columns
     from unrelu.report.tables import facts, rows
 
     table = job.opened(fitting.floor)
-    learner = RectifiedGaussianLearner(**asked, nonnegative_mean=nonnegative_mean, stderr=stderr)
+    learner = RectifiedGaussianLearner(**wanted, nonnegative_mean=nonnegative_mean, stderr=stderr)
     with job.progress(diagnostics=False) as progress:
         learner.with_progress(progress).fit(table, groups=groups)
     distribution, likelihood = learner.distribution_, _likelihood(learner, table)
@@ -105,8 +105,8 @@ def fit(
     )
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
-    told = rows(learner, f"{job.seconds:.2f} s", job.words, likelihood, output)
-    return job.answer(facts(learner, likelihood), told)
+    shown = rows(learner, f"{job.seconds:.2f} s", likelihood, output)
+    return job.answer(facts(learner, likelihood), shown, fitted=learner)
 
 
 @command
@@ -135,12 +135,12 @@ def merge(
         record=lambda path: learner.with_record(learner.record_).save(path),
         picture=lambda: model_picture(distribution, shares),
     )
-    told = rows(learner, f"{job.seconds:.2f} s", job.words, None, output)
-    return job.answer(facts(learner, None), told)
+    shown = rows(learner, f"{job.seconds:.2f} s", None, output)
+    return job.answer(facts(learner, None), shown, fitted=learner)
 
 
 def _merged(files: list[Path]) -> RectifiedGaussianLearner:
-    """The learner of all rows; files that are the same, or do not agree, are named."""
+    """The learner of all rows; an error names files that are the same, or do not agree."""
     import numpy as np
 
     from unrelu import storage
@@ -180,9 +180,9 @@ def _likelihood(learner: RectifiedGaussianLearner, rows: Samples) -> dict[str, A
     """Log-likelihood, AIC and BIC, where one more pass costs next to nothing; None elsewhere, or without a density."""
     from unrelu.report.model import likelihood_facts
 
-    n, d, told = learner.report_.n_rows, learner.report_.n_features, getattr(learner.report_, "log_likelihood", None)
-    if told is not None:  # by a fit that maximized it
-        return likelihood_facts(told, learner.n_parameters_, n)
+    n, d, found = learner.report_.n_rows, learner.report_.n_features, getattr(learner.report_, "log_likelihood", None)
+    if found is not None:  # by a fit that maximized it
+        return likelihood_facts(found, learner.n_parameters_, n)
     if n * d * max(d, _FEW_COLUMNS) > _CHEAP:
         return None
     with warnings.catch_warnings():
@@ -208,7 +208,7 @@ def _details(
         "nonnegative_mean": learner.nonnegative_mean,
         "n_components": learner.n_components,
         **fit_details(learner),
-        **{key: told for key, told in others.items() if told},
+        **{key: value for key, value in others.items() if value},
     }
 
 
@@ -282,7 +282,7 @@ def report(
         raise OutputError(f"{output}: a report is a page for a browser: give a name that ends in .html.")
     from unrelu.cli.inputs import learned
     from unrelu.estimators import RectifiedGaussianLearner
-    from unrelu.report.page.making import check_report, page_shown, write_report
+    from unrelu.report.page.making import check_report, page_rows, write_report
 
     check_report()
     made: dict[str, Any] = {}
@@ -298,17 +298,17 @@ def report(
             "progress": progress,
         }
         job.write(output=lambda path: made.update(write_report(learner, path, rows, **wanted)))
-    checked, odd, size = made["check"] or {}, made["odd"] or {}, output.stat().st_size
+    checked, outliers, size = made["check"] or {}, made["outliers"] or {}, output.stat().st_size
     facts = {
         "bytes": size,
         "table": made["table"],
         "fits": checked.get("fits"),
         "verdict": checked.get("verdict"),
-        "flagged_rows": odd.get("flagged"),
+        "flagged_rows": outliers.get("flagged"),
         "diagnostics": made["diagnostics"],
         "left_out": made["left_out"],
     }
-    return job.answer(facts, page_shown(made, size, job.seconds))
+    return job.answer(facts, page_rows(made, size, job.seconds))
 
 
 @command
@@ -349,8 +349,7 @@ def info(
 
 
 def _scorer_and_table(job: Job, content: Any, header: Any, file: Path) -> tuple[Any, Samples]:
-    """What tells how probable rows are by the distribution in a file, or by its mixture of distributions, and the
-    table."""
+    """An estimator that scores rows by the distribution in a file, or by its mixture; and the table."""
     from unrelu.cli.inputs import distribution_in, imputer_of, matched_table
     from unrelu.estimators import RectifiedGaussianMixture
 
@@ -361,8 +360,8 @@ def _scorer_and_table(job: Job, content: Any, header: Any, file: Path) -> tuple[
     distribution, details = distribution_in(file, content), header.get("details")
     rows, at = matched_table(job, file, distribution.feature_names, distribution.n_features)
     details = details if isinstance(details, dict) else {}
-    told = getattr(content, "report_", details.get("report"))
-    found = told.get("n_components") if isinstance(told, dict) else getattr(told, "n_components", None)
+    report = getattr(content, "report_", details.get("report"))
+    found = report.get("n_components") if isinstance(report, dict) else getattr(report, "n_components", None)
     rank = found or getattr(content, "n_components", details.get("n_components"))
     model = imputer_of(distribution.marginal(at), rows, getattr(content, "floor_tolerance", 0.0))
     if isinstance(rank, int) and rank <= len(at):

@@ -1,4 +1,4 @@
-"""Options that commands share, what annotations say of files, and texts of the command line turned into values."""
+"""Options that commands share, annotations of files, and texts of the command line turned into values."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ class TableOptions:
     ) -> dict[str, Any]:
         """The parameters of open_samples; columns may be chosen by what is in a model.
 
-        A column of labels may be text, and is dropped; one that is asked for as a feature stays, and is refused.
+        A column of labels may be text, and is dropped; one that --columns names stays, and is refused.
         """
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         if columns is not None:
@@ -190,7 +190,7 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class FitOptions:
-    """The options of a fit, None where they are not given, of a command that takes a model from a file instead."""
+    """The options of a fit; None where they are not given."""
 
     components: Components = None
     method: Annotated[
@@ -204,7 +204,7 @@ class FitOptions:
     floor_tolerance: Tolerance = 0.0
 
     def refuse_with(self, model: Path) -> None:
-        """Raise if one of them is given although there is a model."""
+        """Raise if an option of a fit is given beside a model."""
         for name in ("method", "components", "floor", "ceiling", "margins"):
             if getattr(self, name) is not None:
                 raise InvalidParameterError(
@@ -212,7 +212,7 @@ class FitOptions:
                 )
 
     def parameters(self, seed: int, method: str = "auto") -> dict[str, Any]:
-        """Those of a learner; ``method`` is that of a command that asks for none."""
+        """The parameters of a learner; ``method`` is the one for a command whose user names none."""
         rank = None if self.components is None else number_or_auto("--components", self.components)
         return {
             "method": self.method or method,
@@ -235,7 +235,7 @@ _PANELS: dict[Any, str] = {TableOptions: "How tables are read", FitOptions: "How
 def spelled_out(signature: inspect.Signature) -> tuple[inspect.Signature, dict[str, list[str]]]:
     """The signature of a command as typer reads it: every option with its name, shared ones and --json included.
 
-    Also the options of every parameter that stands for several.
+    Also, by name, the options of each parameter that stands for several.
     """
     parameters, groups = [], {}
     for each in signature.parameters.values():
@@ -266,7 +266,7 @@ def spelled_out(signature: inspect.Signature) -> tuple[inspect.Signature, dict[s
 def gathered(
     signature: inspect.Signature, groups: Mapping[str, Sequence[str]], given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Output]]:
-    """The arguments of a command, those that a parameter stands for as one; and its outputs, with their paths."""
+    """The arguments of a command, options that share a parameter as one; and its outputs, with their paths."""
     found = {name: given[name] for name in signature.parameters if name not in groups and name != "job"}
     for name, options in groups.items():
         own = {each: listed_items(given[each]) if each in _LISTS else given[each] for each in options}

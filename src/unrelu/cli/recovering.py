@@ -89,19 +89,19 @@ def factor(
         picture=lambda: factor_picture(recovery, table),
     )
     report = recovery.report_
-    told = [f"Recovered the matrix behind {report.n_rows:,} x {report.n_features:,} values in {job.seconds:.2f} s."]
+    lines = [f"Recovered the matrix behind {report.n_rows:,} x {report.n_features:,} values in {job.seconds:.2f} s."]
     found = {"state": None if report.converged else state, "resumed": None, **facts(recovery)}
     if report.resumed is not None:
         iterations, residual = report.resumed
         found["resumed"] = {"iteration": iterations, "residual": residual}
-        told.append(f"Resumed at iteration {iterations:,}, residual {residual:.3g}.")
+        lines.append(f"Resumed at iteration {iterations:,}, residual {residual:.3g}.")
     last = []
     if state is not None and report.converged:
         state.unlink(missing_ok=True)  # by now all is written, and there is nothing to go on with
         last = [f"State {state} removed: done."]
     elif state is not None:
         last = [f"State kept in {state}: run the same command again to go on."]
-    return job.answer(found, [*told, *rows(recovery)], last)
+    return job.answer(found, [*lines, *rows(recovery)], last)
 
 
 def _hidden_blocks(recovery: ReLUMatrixRecovery) -> Iterator[FloatArray]:
@@ -200,8 +200,8 @@ def _of_record(
     content = load(paths[0])
     if not isinstance(content, FittedModel):
         raise InvalidParameterError(
-            f"{paths[0]} holds a {type(content).__name__}, which knows no errors: give a table, or what unrelu fit"
-            " --record wrote."
+            f"{paths[0]} holds a {type(content).__name__}, which has no standard errors: give a table, or a file of"
+            " unrelu fit --record."
         )
     return RectifiedGaussianGraph.from_learned(content.with_progress(progress), selection, random_state=seed)
 
@@ -282,7 +282,7 @@ def recover(
     names = table.feature_names if own_names is None else tuple(own_names[j] for j in at)
     limit = floor_per_column(options.limits("--floor", floor), len(at), names) if floor else own_floor[at]
     how: LatentMethod = LatentLasso(penalty, intercept)
-    if method == "robust":  # latent numbers of a fitted layer are Gaussian where nothing else is said
+    if method == "robust":  # latent numbers of a fitted layer are Gaussian by default
         named = prior or ("gaussian" if fitted else "none")
         how = RobustLatent(prior_named(None if named == "none" else named), noise_scale)
     layer = slopes[at], bias[at], how
@@ -299,8 +299,8 @@ def recover(
         outliers=(found.outliers, names),
         picture=lambda: recover_picture(found, limit, table, names),
     )
-    told = rows(found, f"{weights} in {job.seconds:.2f} s", names)
-    return job.answer({"weights": weights, **facts(found, names)}, told)
+    shown = rows(found, f"{weights} in {job.seconds:.2f} s", names)
+    return job.answer({"weights": weights, **facts(found, names)}, shown)
 
 
 @command
@@ -374,14 +374,14 @@ def peel(
     failure = None
     with job.progress() as progress:
         if linear:
-            asked = (layers[0], method or "facets")
-            content, units, z = _linear(table, asked, {**own, "output_bias": output_bias}, progress)
+            first_two = (layers[0], method or "facets")
+            content, units, z = _linear(table, first_two, {**own, "output_bias": output_bias}, progress)
         else:
             of_floor = {"floor": options.limits("--floor", floor or ["0.0"]), "floor_tolerance": floor_tolerance}
             content, units, z, failure = _rectified(table, layers, {**own, **of_floor}, progress)
     network = Network.of(content).with_inputs(z)
-    known = network.input_weights is not None
-    lacking = not known and job.leave_out("latent", "The inputs were not found: no table of them is written.")
+    has_inputs = network.input_weights is not None
+    lacking = not has_inputs and job.leave_out("latent", "The inputs were not found: no table of them is written.")
 
     def beside() -> tuple[FloatArray, FloatArray]:
         """Some rows of the table that the network explains, and as many of the network."""
@@ -393,7 +393,7 @@ def peel(
         layers_file=content.save,
         hidden=(units, numbered("h", units.shape[1])),
         latent=(z, numbered("z", z.shape[1])),
-        picture=lambda: peel_picture(network, units, beside() if known else None),
+        picture=lambda: peel_picture(network, units, beside() if has_inputs else None),
     )
     first, last, count = network.layers[0], network.layers[-1], len(network.layers)
     if failure is not None:
@@ -436,9 +436,9 @@ def _refuse_together(
 
 
 def _linear(
-    table: Samples, asked: tuple[int | str, str], own: dict[str, Any], progress: Progress
+    table: Samples, first_two: tuple[int | str, str], own: dict[str, Any], progress: Progress
 ) -> tuple[TwoLayerReLULearner, FloatArray, FloatArray]:
-    """The layer x = A h + a: what is saved, and units and inputs of every row of the table.
+    """The learner of the layer x = A h + a, and units and inputs of every row of the table.
 
     Both are NaN in rows that the layers do not explain; inputs have no columns where none were found.
     """
@@ -446,7 +446,7 @@ def _linear(
 
     from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner
 
-    learner = TwoLayerReLULearner(*asked, **own).with_progress(progress).fit(table)
+    learner = TwoLayerReLULearner(*first_two, **own).with_progress(progress).fit(table)
     units = learner.hidden_units(table)
     z = learner.transform(table) if hasattr(learner, "input_weights_") else units[:, :0]
     for found in (units, z):
@@ -457,7 +457,7 @@ def _linear(
 def _rectified(
     table: Samples, widths: list[int | str], own: dict[str, Any], progress: Progress
 ) -> tuple[Peeled, FloatArray, FloatArray, CannotPeelError | None]:
-    """The same of layers that are rectified; those above one that cannot be peeled off, and why it cannot."""
+    """The layers of rectified outputs, units and inputs; the error where a layer cannot be peeled off."""
     import numpy as np
 
     import unrelu

@@ -40,7 +40,7 @@ def demo(
 
         from unrelu.contracts import Step
 
-        with job.progress(diagnostics=False) as progress:  # the text below tells of the diagnostics in one line
+        with job.progress(diagnostics=False) as progress:  # the text below has the diagnostics in one line
             progress(Step("Training a network on images of digits"))
             from unrelu.report import trying as digits
             from unrelu.report.model import fit_details
@@ -78,12 +78,12 @@ def demo(
         f" (training accuracy {accuracy:.1%}).",
         f"Seen: the ReLU activations of {len(names)} units, {share:.1%} of them 0.",
         *([f"Left out, as never above 0 or constant: {', '.join(dropped)}."] if dropped else []),
-        "Wanted: the moments of the pre-activations, which are known here and serve as the truth.",
+        "Estimated: the moments of the pre-activations. Those of the pre-activations themselves are the truth here.",
         digits.comparison_table(errors, seconds),
         "Errors of mean and std are in units of each unit's true standard deviation.",
         f"The pre-activations are not exactly normal (mean absolute skewness {skewness:.2f});",
         "the last line shows what as many exactly normal rows would give.",
-        *([f"unrelu fit would warn of it ({doubtful} units)."] if doubtful else []),
+        *([f"unrelu fit warns of it ({doubtful} units)."] if doubtful else []),
     ]
     return job.answer(facts, shown, [f"Next: unrelu info {model_path}"])
 
@@ -136,7 +136,7 @@ def reproduce(
 def _answer(job: Job, study: Study, readings: tuple[Reading, ...], journal: Journal) -> Answer | None:
     from unrelu.notebook import Table
 
-    told = []
+    found = []
     for reading in readings:
         claims = [
             {
@@ -149,7 +149,7 @@ def _answer(job: Job, study: Study, readings: tuple[Reading, ...], journal: Jour
             }
             for claim in reading.claims
         ]
-        told.append({"name": reading.name, "says": reading.says, "claims_held": reading.held, "claims": claims})
+        found.append({"name": reading.name, "says": reading.says, "claims_held": reading.held, "claims": claims})
     facts = {
         "name": study.experiment.name,
         "quick": study.quick,
@@ -158,7 +158,7 @@ def _answer(job: Job, study: Study, readings: tuple[Reading, ...], journal: Jour
         "runs": study.runs,
         "trials": len(journal),
         "trials_found": journal.found,
-        "readings": told,
+        "readings": found,
     }
     resumed = f", {journal.found} more were finished before" if journal.found else ""
     lines = [

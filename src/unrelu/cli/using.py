@@ -75,7 +75,7 @@ def impute(
     if draws is not None and (median or quantile):
         raise InvalidParameterError("--draws fills in random values: leave out --median and --quantile, or --draws.")
     if parameters is not None and draws is None:
-        raise InvalidParameterError("--parameters is of draws: give --draws, or leave it out.")
+        raise InvalidParameterError("--parameters is for draws: give --draws, or leave it out.")
     levels = options.levels("--quantile", quantile)
     if draws:
         job.expect("output", f"Completed table{'s' * (draws > 1)}", "columns")
@@ -86,7 +86,7 @@ def impute(
     from unrelu.report.tables import facts, rows
 
     with job.progress(diagnostics=False) as progress:
-        filling = Filling(fill, below)  # refused before anything is read
+        filling = Filling(fill, below)  # wrong words are refused before anything is read
         imputer, table = learned(job, FloorImputer, progress)
         imputer.set_params(fill=filling.fill, below=filling.below)
         kept = {name for name, wanted in (("std", std), ("mask", mask), ("rows", picture)) if wanted is not None}
@@ -97,8 +97,8 @@ def impute(
             mask=lambda path: done.write_kept("mask", path),
             picture=done.picture,
         )
-    asked = {"draws": draws, "quantiles": levels, "fill": fill, "below": below}
-    return job.answer({**asked, **facts(done)}, rows(done, job.by()), fitted=imputer)
+    settings = {"draws": draws, "quantiles": levels, "fill": fill, "below": below}
+    return job.answer({**settings, **facts(done)}, rows(done, job.by()), fitted=imputer)
 
 
 @command
@@ -142,18 +142,18 @@ def predict(
         j = distribution.index_of(int(column) if distribution.feature_names is None and column.isdecimal() else column)
         found = PredictedColumn(distribution, j, levels)
         job.write(output=found.lines(imputer, table, uncut=uncut))
-    asked = {"column": column, "quantiles": levels, "hidden": uncut}
-    return job.answer({**asked, **facts(found)}, rows(found, job.by(), column), fitted=imputer)
+    settings = {"column": column, "quantiles": levels, "hidden": uncut}
+    return job.answer({**settings, **facts(found)}, rows(found, job.by(), column), fitted=imputer)
 
 
 def _found(column: str, job: Job) -> bool:
-    """Whether the table has the column; it is read with the column, or without one that only a model knows."""
+    """Whether the table has the column. It is read with the column, or without one that only a model has."""
     from unrelu.cli.inputs import names_in
     from unrelu.validation import suggestion
 
     reading = job.reading
     if column in reading.drop or column in reading.id:
-        raise InvalidParameterError(f"--column asks for {column!r}, which --drop or --id leaves out: choose one.")
+        raise InvalidParameterError(f"--column names {column!r}, which --drop or --id leaves out: choose one.")
     names = names_in(job)
     if not names or column in names:
         job.reading = replace(reading, columns=[*reading.columns, column] if reading.columns else [])
@@ -196,22 +196,22 @@ def score(
         method = "robust_cells" if cells else "robust"
         detector, table = learned(job, FloorOutlierDetector, progress, method, false_alarm_rate=false_alarm_rate)
         if not cells:
-            verdict = detector.judge(table, top=most, cells_of="top" if output is None else "flagged")
+            scored = detector.judge(table, top=most, cells_of="top" if output is None else "flagged")
     if not cells:
         ids, names = table.ids(), labels(detector.distribution_)
         job.write(
-            output=outliers.score_lines(detector, verdict, ids),
-            picture=lambda: outliers.outlier_picture(verdict, names, false_alarm_rate),
+            output=outliers.score_lines(detector, scored, ids),
+            picture=lambda: outliers.outlier_picture(scored, names, false_alarm_rate),
         )
-        shown = rows(verdict, job.by("the model of their inlier rows"), detector, ids)
-        return job.answer(facts(verdict, detector, ids), shown, fitted=detector)
-    # The most outlying cells; all of them where they are written and nobody asks for fewer.
+        shown = rows(scored, job.by("a model fitted to their inlier rows"), detector, ids)
+        return job.answer(facts(scored, detector, ids), shown, fitted=detector)
+    # The most outlying cells; all of them where they are written, without --top.
     kept = most if top is not None or output is None else None
     distribution, sizes = detector.distribution_, (detector.outlier_score(table), detector.cell_probabilities(table))
     imputer = FloorImputer.from_model(distribution, floor_tolerance=detector.floor_tolerance)
-    found = outliers.OutlierCellCounts(distribution, sizes, imputer.cells(table), kept, table.ids())
+    found = outliers.OutlyingCells(distribution, sizes, imputer.cells(table), kept, table.ids())
     job.write(output=found.lines(), picture=lambda: outliers.bad_cell_picture(*sizes, found.names))
-    shown = rows(found, job.by("the model of the inlier rows"), most)
+    shown = rows(found, job.by("a model fitted to the inlier rows"), most)
     return job.answer(facts(found, most), shown, fitted=detector)
 
 
