@@ -116,7 +116,7 @@ def commit() -> str:
         done = subprocess.run(["git", *arguments], cwd=FOLDER.parent, capture_output=True, text=True, check=False)
         return done.stdout.strip()
 
-    changed = git("status", "--porcelain", "--untracked-files=no")
+    changed = git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":!/docs/benchmarks")
     return git("rev-parse", "--short", "HEAD") + ("+" if changed else "")
 
 
