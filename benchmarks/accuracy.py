@@ -1,7 +1,7 @@
 """Root mean squared error of the correlations, over that of the exact pairwise likelihood on the same rows.
 
 The reference maximizes the exact likelihood of every pair in r, with the same censored-likelihood marginals plugged
-in. np.corrcoef on the floored rows is what most people use today.
+in. np.corrcoef on the floored rows is the common practice.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def correlations(name: str) -> list[Claim]:
 
 
 def rare_pairs() -> Claim:
-    """Pairs almost never above their floors together: what the one-row prior is for."""
+    """Pairs almost never above their floors together: the one-row prior is for these."""
     truth = RectifiedGaussian([-2.0, -2.0], np.eye(2))
     ours, exact = [], []
     for repetition in range(200):

@@ -1,4 +1,4 @@
-"""Standard errors of a jackknife over groups where the model is wrong, beside the model's own; and what it costs.
+"""Standard errors of a jackknife over groups where the model is wrong, beside the model's own; and its cost.
 
 The truth is what the estimator converges to: the fit to 2,000,000 rows. Squared z-scores of 20 groups average 19/17.
 """
@@ -31,11 +31,11 @@ class Rows(NamedTuple):
 
 def run() -> list[Claim]:
     claims = []
-    for name, draw in {"lognormal": lognormal, "heavy tails": heavy_tails, "clustered": clustered}.items():
+    for name, draw in {"lognormal": lognormal, "heavy tails": heavy_tails, "clustered": clusters}.items():
         model, jackknife = squared_z(draw)
         for quantity in model:
             note = f"model errors: {model[quantity]:.2f}"
-            # Where the eighth moment is infinite, the error of a norm is itself hardly known: nothing is promised.
+            # Where the eighth moment is infinite, errors of a standard deviation have no finite variance: no bound.
             most, least = (None, None) if draw is heavy_tails else (1.25, 0.85)
             claim = f"mean squared z, {quantity}, {name}, jackknife"
             claims.append(Claim(claim, jackknife[quantity], most, least, note))
@@ -60,7 +60,7 @@ def heavy_tails(n: int, seed: int) -> Rows:
     return Rows(np.maximum(y - np.linspace(-1.0, 0.3, D), 0.0))
 
 
-def clustered(n: int, seed: int) -> Rows:
+def clusters(n: int, seed: int) -> Rows:
     """Days with an effect of their own on the mean of every column and on the spread of all."""
     rng = np.random.default_rng(seed)
     days = np.arange(n) // ROWS_A_DAY

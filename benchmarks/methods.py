@@ -32,7 +32,7 @@ AUTHORS = {  # d, n, condition number: mean and weight error of the authors' cod
 
 def run() -> list[Claim]:
     claims = [claim for setting in AUTHORS for claim in against_authors(*setting)]
-    return [*claims, *filtered_times(), joint_counts()]
+    return [*claims, *times_of_filters(), joint_counts()]
 
 
 def seconds(task: object, repeat: int = 3) -> float:
@@ -71,7 +71,7 @@ def against_authors(d: int, n: int, kappa: float) -> list[Claim]:
     return claims
 
 
-def filtered_times() -> list[Claim]:
+def times_of_filters() -> list[Claim]:
     x = synthetic.random_model(5, random_state=0).sample(20_000, random_state=1)
     claims = []
     for name, paper in (("median", 34.44), ("trimmed_mean", 60.78)):
@@ -171,7 +171,7 @@ def compare() -> str:
     ]
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for row in rows:
-            row.cells = [*accuracy(row.method), passes(row.method), bias_sign(row.method), cluster(row.method, pool)]
+            row.cells = [*accuracy(row.method), passes(row.method), mean_sign(row.method), cluster(row.method, pool)]
     head = ["method", "mean / weight error, clean", "with 5 % outliers N(5, 1)", "time, s", "passes", "mean sign"]
     lines = [f"| {' | '.join([*head, 'in other processes'])} |", "| --- " * 7 + "|"]
     return "\n".join([*lines, *(f"| {row.name} | {' | '.join(row.cells)} |" for row in rows)])
@@ -214,7 +214,7 @@ def passes(method: methods.Method) -> str:
     return str(engine.passes)
 
 
-def bias_sign(method: methods.Method) -> str:
+def mean_sign(method: methods.Method) -> str:
     truth = RectifiedGaussian([-1.0, 0.5], np.eye(2))
     try:
         learned = learn_signed(method, truth.sample(20_000, random_state=0))

@@ -25,7 +25,7 @@ def claim(test, measures=(BIAS,), curves=(FIRST,), axis=ROWS, **options):
     return Claim("says", "where", test, curves, (axis,), measures, **options)
 
 
-def judged(made_up, test, means, spread=0.01):
+def holds_for(made_up, test, means, spread=0.01):
     results = made_up(ROWS, SETTINGS, {(FIRST, BIAS): around(means, spread)})
     return claim(test).evaluate(results).held
 
@@ -47,14 +47,14 @@ def judged(made_up, test, means, spread=0.01):
     ],
 )
 def test_of_one_curve(made_up, test, holds, fails):
-    assert judged(made_up, test, holds)
-    assert not judged(made_up, test, fails)
+    assert holds_for(made_up, test, holds)
+    assert not holds_for(made_up, test, fails)
 
 
 @pytest.mark.parametrize(("test", "means"), [(claims.FALLS, [3.0, 3.2, 1.0]), (claims.FLAT, [1.0, 1.6, 1.2])])
 def test_chance_is_allowed_for(made_up, test, means):
-    assert not judged(made_up, test, means, spread=0.01)
-    assert judged(made_up, test, means, spread=0.5)
+    assert not holds_for(made_up, test, means, spread=0.01)
+    assert holds_for(made_up, test, means, spread=0.5)
 
 
 def compared(made_up, test, first, second, shares=(0.8, 0.9, 1.0)):
@@ -105,7 +105,7 @@ def test_a_claim_holds_where_all_its_parts_hold(made_up):
 
 
 def test_no_run_can_hold_every_claim_by_default(made_up):
-    """Results that show nothing (all values equal) do not pass the claims that say something moves."""
+    """Results that show nothing (all values equal) do not pass claims of a change."""
     for experiment in EXPERIMENTS.values():
         for made in (made for reading in experiment.readings for made in reading.claims):
             curves = {curve for together in made.curves for curve in np.atleast_1d(np.array(together, dtype=object))}
@@ -118,7 +118,7 @@ def test_no_run_can_hold_every_claim_by_default(made_up):
 
 
 def test_what_denies_a_regularity_needs_one_measure_that_lacks_it(made_up):
-    """ "Not monotone" asks of every curve for one error that rises somewhere."""
+    """ "Not monotone" needs one error of every curve that rises somewhere."""
     falls, rises = around([3.0, 2.0, 1.0]), around([1.0, 2.0, 1.0])
     values = {(FIRST, BIAS): falls, (FIRST, WEIGHTS): rises, (SECOND, BIAS): falls, (SECOND, WEIGHTS): falls}
     results = made_up(ROWS, SETTINGS, values)
@@ -143,6 +143,6 @@ def test_every_reading_has_the_same_claims():
         assert all(other == says[0] for other in says)
 
 
-def test_a_setting_is_told_as_its_axis_sees_it():
+def test_a_setting_has_a_text_on_its_axis():
     assert ROWS.text(Setting(20_000, 5)) == "n = 20,000"
     assert INLIER.text(Setting(1, 1, inlier=0.95)) == "p = 0.95"

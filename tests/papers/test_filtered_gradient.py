@@ -72,13 +72,13 @@ def test_default_steps_and_batches():
     above = np.count_nonzero(X > 0.0, axis=0)
     for j in range(2):
         column = X[:, [j, j]]
-        for plain, told in (
+        for plain, explicit in (
             (FilteredGradient(), FilteredGradient(steps=int(above[j]) // 100, batches=int(above[j]) // 10)),
             (FilteredGradient(), FilteredGradient(batch_size=10)),
             (FilteredGradient(None, True), FilteredGradient(None, True, batch_size=1, drawn=1)),
             (FilteredGradient(stochastic=True), FilteredGradient(stochastic=True, batches=int(above[j]), drawn=10)),
         ):
-            np.testing.assert_array_equal(marginals(plain, column), marginals(told, column))
+            np.testing.assert_array_equal(marginals(plain, column), marginals(explicit, column))
         more = FilteredGradient(steps=int(above[j]) // 100 + 1)
         assert not np.array_equal(marginals(FilteredGradient(), column), marginals(more, column))
     few = X[:70]  # less than a hundred values: one step

@@ -514,7 +514,7 @@ def test_columns_that_are_hardly_ever_seen_are_named() -> None:
     assert guarantees.rows_needed(rare, bias_error=0.001).fewest_positives > 1.0
 
 
-def test_a_covariance_that_cannot_be_learned_says_so() -> None:
+def test_a_covariance_that_cannot_be_learned_is_refused() -> None:
     model = RectifiedGaussian([-3.0, -3.0], [[1.0, -0.95], [-0.95, 1.0]])
     with pytest.raises(InvalidParameterError, match="More than 1e\\+15 rows would be needed: the rarest pair"):
         guarantees.rows_needed(model, weight_error=0.01)

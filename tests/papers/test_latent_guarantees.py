@@ -232,7 +232,7 @@ def test_program_47_keeps_the_bound() -> None:
 
 
 @pytest.mark.slow  # many programs
-def test_when_it_says_nothing_it_says_why() -> None:
+def test_a_vacuous_bound_has_a_reason() -> None:
     useful = guarantees.latent_recovery_bound(0.0, 10**7, 4, 0, 0.0)
     assert (useful.says_nothing, useful.reason) == (False, "")
     assert useful.bound < useful.mu

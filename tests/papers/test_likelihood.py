@@ -175,9 +175,9 @@ class TestLiteralProgram:
 
     def test_recovered_factors_are_its_leading_singular_vectors(self):
         X = rectified(truth(0))
-        heard = []
+        reported = []
         recovered = Likelihood(NORMAL, gamma=9.0, constraint="none").recover(
-            task_of(X, progress=lambda step: heard.append(step.state))
+            task_of(X, progress=lambda step: reported.append(step.state))
         )
         matrix, bias = literal_program(X, feasible_of(X, 9.0), BiasDensity.of(NORMAL))
         u, s, vt = np.linalg.svd(matrix, full_matrices=False)
@@ -188,7 +188,7 @@ class TestLiteralProgram:
         T = recovered.factors.matrix()
         residual = np.where(X > 0.0, X - T, np.maximum(T, 0.0))
         assert recovered.residual == pytest.approx(np.linalg.norm(residual) / np.linalg.norm(X), rel=1e-12)
-        assert [(one.iterations, one.residual) for one in heard] == [(1, recovered.residual)]
+        assert [(one.iterations, one.residual) for one in reported] == [(1, recovered.residual)]
 
 
 class TestRank:
@@ -273,10 +273,10 @@ class TestRank:
         plain = truth(8)
         true = replace(plain, bias=plain.bias + 1.5 * plain.loadings[:, 0]).balance()
         every = np.ones(30, dtype=bool)
-        free = likeliest_gauge(true, BiasDensity.of(NORMAL), np.inf, every)
+        unbounded = likeliest_gauge(true, BiasDensity.of(NORMAL), np.inf, every)
         centred = np.abs(low_rank(true)).max()
-        gamma = 0.5 * (centred + np.abs(low_rank(free)).max())
-        assert centred < gamma < np.abs(low_rank(free)).max()
+        gamma = 0.5 * (centred + np.abs(low_rank(unbounded)).max())
+        assert centred < gamma < np.abs(low_rank(unbounded)).max()
         found = likeliest_gauge(true, BiasDensity.of(NORMAL), gamma, every)
         M = low_rank(true)
         assert np.abs(low_rank(found)).max() <= gamma * (1.0 + 1e-9)
@@ -316,8 +316,8 @@ class TestRank:
         found = likeliest_gauge(flat, BiasDensity.of(NORMAL), np.inf, np.ones(9, dtype=bool))
         np.testing.assert_allclose(found.latent[:, 2].mean(), 0.0, atol=1e-12)
         np.testing.assert_allclose(found.loadings.T @ found.bias, 0.0, atol=1e-8)
-        nobody = likeliest_gauge(flat, BiasDensity.of(NORMAL), np.inf, np.zeros(9, dtype=bool))
-        np.testing.assert_allclose(nobody.latent.mean(axis=0), 0.0, atol=1e-12)
+        no_column = likeliest_gauge(flat, BiasDensity.of(NORMAL), np.inf, np.zeros(9, dtype=bool))
+        np.testing.assert_allclose(no_column.latent.mean(axis=0), 0.0, atol=1e-12)
 
     def test_a_column_that_is_never_positive_is_its_bias(self):
         true = truth(12)
@@ -471,28 +471,28 @@ class TestNuclear:
         solved(rectified(true), np.linalg.norm(low_rank(true), "nuc"), tolerance=1e-5, rounds=300)
 
     def test_missing_cells(self):
-        """A missing cell is free: hiding zero cells can only raise the likelihood."""
+        """A missing cell has no constraint: hiding zero cells can only raise the likelihood."""
         true = truth(21, n=40, d=12, k=2)
         X = rectified(true)
         hidden = X.copy()
         hidden[::5, ::2] = np.nan
         radius = np.linalg.norm(low_rank(true), "nuc")
-        seen, free = solved(X, radius, tolerance=1e-6)[0], solved(hidden, radius, tolerance=1e-6)[0]
-        assert np.isfinite(free).all()
-        assert in_set_29(free, hidden)
-        assert log_likelihood(free, hidden, NORMAL) > log_likelihood(seen, X, NORMAL) + 1e-3
+        seen, unbounded = solved(X, radius, tolerance=1e-6)[0], solved(hidden, radius, tolerance=1e-6)[0]
+        assert np.isfinite(unbounded).all()
+        assert in_set_29(unbounded, hidden)
+        assert log_likelihood(unbounded, hidden, NORMAL) > log_likelihood(seen, X, NORMAL) + 1e-3
 
     def test_the_method_watches_and_returns_the_truncation(self, tiny):
-        heard = []
+        reported = []
         p = stats.norm(-1.0, 1.0)
         method = Likelihood(p, gamma=3.0, constraint="nuclear", nuclear_norm=5.0)
         recovered = method.recover(
-            task_of(tiny, 2, progress=lambda step: heard.append(step.state), max_iterations=2000)
+            task_of(tiny, 2, progress=lambda step: reported.append(step.state), max_iterations=2000)
         )
         assert recovered.converged
         assert recovered.fixed_bias
-        assert [one.iterations for one in heard] == list(range(1, recovered.iterations + 1))
-        assert all(one.factors.loadings.shape == (5, 2) and one.residual >= 0.0 for one in heard)
+        assert [one.iterations for one in reported] == list(range(1, recovered.iterations + 1))
+        assert all(one.factors.loadings.shape == (5, 2) and one.residual >= 0.0 for one in reported)
         matrix, bias = solved(tiny, 5.0, p, 3.0)
         u, s, vt = np.linalg.svd(matrix)
         np.testing.assert_allclose(low_rank(recovered.factors), (u[:, :2] * s[:2]) @ vt[:2], atol=2e-3)
@@ -500,12 +500,12 @@ class TestNuclear:
         np.testing.assert_allclose(recovered.factors.bias[seen], bias[seen], atol=2e-3)
         # Of the biases that keep a column at its floor, the most likely: here the mode.
         assert recovered.factors.bias[3] == pytest.approx(-1.0, abs=1e-6)
-        heard.clear()
+        reported.clear()
         again = task_of(
-            tiny, 2, start=recovered.factors, progress=lambda step: heard.append(step.state), max_iterations=2000
+            tiny, 2, start=recovered.factors, progress=lambda step: reported.append(step.state), max_iterations=2000
         )
         going_on = method.recover(again)
-        np.testing.assert_allclose(low_rank(heard[0].factors), low_rank(recovered.factors), atol=1e-9)
+        np.testing.assert_allclose(low_rank(reported[0].factors), low_rank(recovered.factors), atol=1e-9)
         np.testing.assert_allclose(going_on.factors.bias[seen], recovered.factors.bias[seen], atol=5e-3)
 
     def test_without_gamma_a_column_that_is_never_positive_stays_finite(self, tiny):
@@ -653,7 +653,7 @@ class TestBadInput:
 
     @pytest.mark.parametrize("constraint", ["rank", "none", "nuclear"])
     def test_support_that_misses_what_gamma_asks_for(self, constraint):
-        """Column 0 asks for a bias in [5 - 2.5, 1 + 2.5]."""
+        """Column 0 needs a bias in [5 - 2.5, 1 + 2.5]."""
         X = np.array([[5.0, 1.0], [1.0, 1.5], [0.0, 0.0]])
         method = Likelihood(stats.uniform(-1.0, 2.0), 2.5, 0.0, constraint, 5.0 if constraint == "nuclear" else None)
         with pytest.raises(

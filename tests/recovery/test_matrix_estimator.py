@@ -470,8 +470,8 @@ def test_fits_in_threads_take_one_blas_thread_too(noisy):
     ReLUMatrixRecovery(3).with_progress(lambda _: seen.update(blas_threads())).fit(noisy)
     assert seen == {1}
     seen.clear()
-    watched = ReLUMatrixRecovery(3).with_progress(lambda _: seen.update(blas_threads()))
-    thread = threading.Thread(target=watched.fit, args=(noisy,))
+    recovery = ReLUMatrixRecovery(3).with_progress(lambda _: seen.update(blas_threads()))
+    thread = threading.Thread(target=recovery.fit, args=(noisy,))
     thread.start()
     thread.join()
     assert seen == {1}
@@ -773,7 +773,7 @@ def test_hidden_never_puts_a_floored_cell_above_its_floor(method, kind, tmp_path
     table = scipy.sparse.csr_array(X) if kind == "sparse" else X
     recovery = ReLUMatrixRecovery(2, method).fit(table)
     free, floored = recovery.latent_ @ recovery.components_ + recovery.bias_, X == 0.0
-    assert (free[floored] > 0.0).any()  # there is something to hold down
+    assert (free[floored] > 0.0).any()  # else the bound below would do nothing
     np.testing.assert_allclose(recovery.hidden(), np.where(floored, np.minimum(free, 0.0), free), atol=1e-12)
     np.testing.assert_array_equal(recovery.hidden_rows(40, 90), recovery.hidden()[40:90])
     assert (recovery.hidden(table[:20])[floored[:20]] <= 0.0).all()

@@ -238,12 +238,12 @@ def test_exact_in_more_dimensions(p, lifted):
 
 @LIFTED
 @pytest.mark.slow
-def test_no_sum_of_facets_is_returned_if_more_are_asked_for(lifted):
+def test_no_sum_of_facets_is_returned_if_count_is_larger(lifted):
     points, normals, offsets = reference.cone(seeded(5), 3, 300, lifted)
     assert_same(find_facets(Cloud(points, EXACT, lifted), 6, seeded())[0], normals, offsets)
 
 
-def test_fewer_may_be_asked_for():
+def test_count_may_be_smaller():
     points, normals, _ = reference.cone(seeded(5), 4, 300)
     found = find_facets(Cloud(points, EXACT, False), 2, seeded())[0]
     assert len(found) == 2
@@ -297,10 +297,10 @@ def test_one_unit_through_the_origin():
 
 def test_someone_hears_of_the_search():
     points, *_ = reference.cone(seeded(9), 3, 200)
-    heard = []
-    find_facets(Cloud(points, EXACT, False), 3, seeded(), heard.append)
-    assert {step.stage for step in heard} == {"Finding units"}
-    assert (heard[-1].done, heard[-1].total, heard[-1].words) == (3, 3, "3 of 3 units found")
+    reported = []
+    find_facets(Cloud(points, EXACT, False), 3, seeded(), reported.append)
+    assert {step.stage for step in reported} == {"Finding units"}
+    assert (reported[-1].done, reported[-1].total, reported[-1].words) == (3, 3, "3 of 3 units found")
 
 
 # --- the space ------------------------------------------------------------------------------------
