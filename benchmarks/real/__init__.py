@@ -4,6 +4,8 @@ cases.py    every way in which a user's table was silently wrong: before, after,
 alarms.py   tables that fit: how often something is said; skewed columns: how often they are named
 costs.py    the pass with what it sees beside its sums, over the pass without
 files.py    the two files of real data: rows flagged by the table's own model
+hidden.py   values hidden in both files and in a network's units, recovered; a picture (by itself)
+margins.py  margins of both files, and synthetic tables (by itself)
 """
 
 from __future__ import annotations
