@@ -281,7 +281,7 @@ non-negative. Without outliers all kinds are the same data.
             "Area under the ROC curve of the robust fit's scores, outliers against inlier rows.",
             markdown_table(cells, d, SHARES[1:], lambda cell: f"{cell.auc:.4f}"),
         ]
-    return "\n\n".join([*parts, "## Claims", f"```\n{render(claims)}\n```"]) + "\n"
+    return "\n\n".join([*parts, "## Claims", render(claims)]) + "\n"
 
 
 # --- picture --------------------------------------------------------------------------------------

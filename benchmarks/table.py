@@ -32,14 +32,14 @@ class Claim:
 
 
 def render(claims: list[Claim]) -> str:
-    """The table as text."""
-    rows = [("claim", "measured", "must be", "", "")]
+    """The table as text, which is Markdown as well: notes are long, and a page wraps them."""
+    rows = [("claim", "measured", "must be", "", ""), ("---",) * 5]
     for claim in claims:
         verdict = {True: "ok", False: "MISSED", None: ""}[claim.holds]
-        rows.append((claim.name, f"{claim.figure:.4g}", claim.bound, verdict, claim.note))
-    widths = [max(len(row[k]) for row in rows) for k in range(4)]
-    lines = [
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[4]]) for row in rows
-    ]
-    lines.insert(1, "-" * max(len(line) for line in lines))
-    return "\n".join(line.rstrip() for line in lines)
+        name = f"– {claim.name.strip()}" if claim.name.startswith(" ") else claim.name
+        row = (name, f"{claim.figure:.4g}", claim.bound, verdict, claim.note)
+        rows.append(tuple(cell.replace("|", r"\|") for cell in row))
+    widths = [*(max(len(row[k]) for row in rows) for k in range(4)), 0]
+    return "\n".join(
+        f"| {' | '.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))} |" for row in rows
+    )

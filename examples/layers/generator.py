@@ -55,7 +55,9 @@ rebuilt = np.linalg.norm(draw(codes)[0] - images) / np.linalg.norm(images)
 print(f"digits are rebuilt to {rebuilt:.0%} of their size")
 
 # %%
-# For outputs of your own, a row for each output::
+# For outputs of your own, a row for each output:
+#
+# .. code-block:: python
 #
 #     pictures = np.load("outputs.npy")
 #
@@ -104,7 +106,7 @@ ways = {
     "restored": restored.clean,
 }
 for name, x in ways.items():
-    print(f"{name:18} off by {np.sqrt(np.mean((x - clean) ** 2)):.0e}")
+    print(f"{name:18} off by {np.sqrt(np.mean((x - clean) ** 2)):.2g}")
 print(
     f"{restored.flagged[replaced].mean():.1%} of the replaced pixels are found,",
     end=" ",

@@ -53,7 +53,9 @@ print(
 )
 
 # %%
-# For a layer of your own, save its activations, a row for each input::
+# For a layer of your own, save its activations, a row for each input:
+#
+# .. code-block:: python
 #
 #     hidden = np.load("activations.npy")
 #
@@ -219,7 +221,8 @@ plt.show()
 #   apart, learn each class by itself, or a ``RectifiedGaussianMixture``.
 # - Units that are always on, or always off, need no model: the former are seen, and
 #   of the latter nothing is known.
-# - Other activation functions (GELU, SiLU) have no floor. LeakyReLU hides nothing.
+# - Other activation functions (GELU, SiLU) do not cut values off. LeakyReLU hides
+#   nothing.
 # - Adversarial images are made to look ordinary to the network. This page does not
 #   test them.
 # - The full likelihood takes seconds for some tens of units. For thousands of

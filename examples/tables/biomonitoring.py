@@ -54,9 +54,12 @@ table = delivered.mask(codes == 1, 0.0)
 floor = dict(zip(names, lod, strict=True))
 
 # %%
-# For a file of your own these lines are the same, after::
+# A file of your own that says ``<0.35`` for a non-detect needs one line, and no
+# limits:
 #
-#     delivered = pd.read_csv("yours.csv", index_col="id")
+# .. code-block:: python
+#
+#     table = pd.read_csv("yours.csv", index_col="id")
 #
 # Correlations
 # ------------

@@ -45,7 +45,9 @@ print(table.iloc[:4, :6].round(2))
 print(f"{table.isna().to_numpy().mean():.0%} missing")
 
 # %%
-# For a file of your own, samples in rows and proteins in columns::
+# For a file of your own, samples in rows and proteins in columns:
+#
+# .. code-block:: python
 #
 #     table = np.log2(pd.read_csv("yours.csv", index_col="sample"))
 #

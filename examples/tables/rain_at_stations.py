@@ -54,7 +54,9 @@ print(f"{(mm == 0).mean():.0%} of the values are 0")
 
 # %%
 # For a file of your own, days in rows and stations in columns, empty cells for
-# gaps::
+# gaps:
+#
+# .. code-block:: python
 #
 #     rain = pd.read_csv("yours.csv", index_col="date")
 #
@@ -200,7 +202,7 @@ print(f"S01 and S02 dry together: {both[0]:.0%} recorded, {both[1]:.0%} syntheti
 # - At places without a station there is no column. Kriging and other models of
 #   distance fill maps; this model uses no distances.
 # - Extremes at two stations together: the Gaussian copula makes them independent in
-#   the limit. For joint extremes use models of extremes.
+#   the limit (Sibuya 1960). For joint extremes use models of extremes.
 # - Hourly rain, or snow that gauges miss, has zeros of other kinds.
 #
 # What next: `graphs <../../graphs.html>`_, `what is filled in below a floor

@@ -45,7 +45,9 @@ print(table.iloc[177:183])
 # %%
 # A table of your own needs one line instead: every text cell such as ``<0.1`` is
 # read as a non-detect below 0.1, and ``index_col`` keeps the sample's name out of
-# the model::
+# the model:
+#
+# .. code-block:: python
 #
 #     table = pd.read_csv("yours.csv", index_col="sample")
 

@@ -30,7 +30,7 @@ print(f"noise {result.noise_scale:.3f}; {found:.0%} of the wrong entries found")
 
 # %%
 figure, axis = plt.subplots(figsize=(7, 4), layout="constrained")
-axis.plot([0, 9], [0, 9], color="0.8", linewidth=1)
+axis.axline((0, 0), slope=1, color="0.8", linewidth=1)
 again = np.maximum(A @ result.latent + b, 0.0)
 axis.plot(
     v[~wrong], again[~wrong], "o", ms=4, color="#0b5cad", label="right entries"

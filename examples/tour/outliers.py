@@ -3,8 +3,8 @@ Outlier rows: learn without them, and find them
 ===============================================
 
 One row in five is of another kind, and no gap shows it. ``method="robust"`` gives
-the fit that the inlier rows alone would have given;
-:class:`unrelu.FloorOutlierDetector` gives every row a p-value.
+the fit that the inlier rows alone would have given; ``FloorOutlierDetector`` gives
+every row a p-value.
 """
 
 import matplotlib.pyplot as plt
