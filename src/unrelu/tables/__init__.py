@@ -9,7 +9,7 @@ map, or a folder of files larger than memory.
     table_file.py     what one file must answer whatever its kind; messages about damage and bad cells
     csv_file.py       csv, tsv and Excel;  arrow_files.py: parquet, feather
     numpy_files.py    npy, npz, sparse matrices
-    cells.py          what a cell of text says, columns of them, and what becomes of limits such as "<0.25"
+    cells.py          what a cell of text says, columns of them, what becomes of limits such as "<0.25"
     frames.py         tables of other libraries, with columns of text; joined: several tables
     dask_rows.py      Dask's arrays and frames;  device.py: arrays of torch and CuPy, layers of networks
     write.py          rows and columns to a file, block by block
