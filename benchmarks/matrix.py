@@ -13,11 +13,11 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 import unrelu
+from benchmarks.held_out_pixels import compare
 from benchmarks.rivals.a_nmd import ANMD
 from benchmarks.rivals.ebcd import EBCD
 from benchmarks.rivals.three_block import ThreeBlock
 from benchmarks.table import Claim
-from examples.digits_held_out import compare
 from unrelu.errors import UnreluWarning
 from unrelu.metrics import subspace_distance
 

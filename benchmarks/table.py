@@ -63,8 +63,8 @@ def named(claims: Sequence[Claim]) -> Iterator[tuple[str, Claim]]:
 
 
 def render(claims: list[Claim]) -> str:
-    """The table as text."""
-    rows = [("claim", "measured", "must be", "", "")]
+    """The table as text, which is Markdown as well: notes are long, and a page wraps them."""
+    rows = [("claim", "measured", "must be", "", ""), ("---",) * 5]
     for claim in claims:
         verdict = {True: "ok", False: "MISSED", None: ""}[claim.holds]
         rows.append((claim.name, f"{claim.figure:.4g}", claim.bound, verdict, claim.note))

@@ -162,6 +162,8 @@ def skipped(app: Any, what: str, name: str, member: Any, skip: bool, options: An
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["gallery"],
+    "subsection_order": [f"../examples/{name}" for name in ("tables", "layers", "tour")],
+    "notebook_images": True,  # the picture of a page's first screen is in its notebook, too
     "filename_pattern": r"\.py$",
     "remove_config_comments": True,
     "show_memory": False,

@@ -4,6 +4,8 @@ cases.py    every way in which a user's table gave a wrong answer without a warn
 alarms.py   tables that fit: how often there is a diagnostic; skewed columns: how often they are named
 costs.py    time of the pass with the sums that diagnostics need, over that of the pass without
 files.py    the two files of real data: rows flagged by the table's own model
+hidden.py   values hidden in both files and in a network's units, recovered; a picture (by itself)
+margins.py  margins of both files, and synthetic tables (by itself)
 """
 
 from __future__ import annotations

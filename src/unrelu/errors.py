@@ -208,7 +208,8 @@ class CheckpointWarning(UnreluWarning):
 def about(*kinds: str) -> str:
     """The messages of nothing but these kinds, as a pattern: ``warnings.filterwarnings("ignore", about("ties"))``.
 
-    >>> [bool(re.match(about("ties"), text)) for text in ("Counts. [ties]", "Counts. [ties]\\nFew. [few-rows]")]
+    >>> texts = ("Counts. [ties]", "Counts. [ties]\\nFew. [few-rows]")
+    >>> [bool(re.match(about("ties"), text)) for text in texts]
     [True, False]
     """
     return rf"(.*\[({'|'.join(kinds)})\]\n?)+\Z"

@@ -189,7 +189,8 @@ class Monotone:
     are cut off there: it then falls by ``below``, or rises by ``above``, for each unit of y, on a log scale where the
     first value is positive, so that positive columns stay positive.
 
-    >>> margin = Monotone(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 2.0]), below=float(np.log(2.0)))
+    >>> values, scores = np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 2.0])
+    >>> margin = Monotone(values, scores, below=float(np.log(2.0)))
     >>> margin.to_latent([1.5, 0.5]), margin.from_latent([-1.0, 0.5, 9.0])
     (array([ 0.5, -1. ]), array([0.5, 1.5, 4. ]))
     """

@@ -46,7 +46,7 @@ class Method(Protocol):
     One that heeds the limits of single cells (``Block.censoring``) has ``takes_cell_limits = True``; others see none.
 
     >>> import unrelu
-    >>> unrelu.RectifiedGaussianLearner(Robust(max_groups=2)).method  # wherever a method has a name, its object will do
+    >>> unrelu.RectifiedGaussianLearner(Robust(max_groups=2)).method  # an object, not a name
     Robust(max_groups=2)
     """
 

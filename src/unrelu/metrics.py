@@ -5,7 +5,7 @@ arbitrary outliers, section 5, uses the first two of the same measures. A hat ma
 
     bias      |b^ - b|_2 / |W|_F                  the left side of (15), relative
     weights   |S^ - S|_F / |W|_F^2,  S = W W'     the right side of (15), relative; |W|_F^2 = trace S
-    kl        of the latent Gaussians             the smaller of KL(learned || true) and KL(true || learned)
+    kl        of the latent Gaussians             the smaller of KL(learned || true) and its reverse
     tv_bound  sqrt(kl / 2), at most 1             bounds the total variation distance of x^ and x (16)
 
 Of a matrix M = C A' only the column space of A can be known (Mazumdar and Rawat 2018, section 3.2). How far a learned
@@ -77,7 +77,8 @@ def subspace_distance(
     0.707107
     >>> f"{subspace_distance([[1.0], [0.0]], [[1.0], [1e-12]]):.3e}"
     '1.000e-12'
-    >>> f"{subspace_distance([[1], [1], [0]], [[1, 0], [0, 1], [0, 0]]):.3f}"  # a line in a plane
+    >>> line, plane = [[1.0], [1.0], [0.0]], [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
+    >>> f"{subspace_distance(line, plane):.3f}"
     '0.000'
     >>> eye = np.eye(4)
     >>> round(subspace_distance(eye[:, :2], eye[:, 2:], norm="frobenius"), 6)  # two right angles

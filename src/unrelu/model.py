@@ -181,7 +181,7 @@ class RectifiedGaussian:
         """Rows of x as rows of y; a cell at its floor or below holds the latent floor.
 
         >>> from unrelu.margins import Log
-        >>> RectifiedGaussian([0.0], [[1.0]], floor=1.0, margins=[Log()]).to_latent([[1.0], [10.0]]).round(3)
+        >>> RectifiedGaussian([0], [[1]], floor=1, margins=[Log()]).to_latent([[1], [10]]).round(3)
         array([[0.   ],
                [2.303]])
         """
@@ -270,7 +270,7 @@ class RectifiedGaussian:
     def marginal(self, features: int | str | Iterable[int | str]) -> RectifiedGaussian:
         """The distribution of some of the columns, by index or name, in the order given.
 
-        >>> RectifiedGaussian([1.0, 2.0], [[1.0, 0.5], [0.5, 4.0]], feature_names=["As", "Pb"]).marginal("Pb")
+        >>> RectifiedGaussian([1, 2], [[1, 0.5], [0.5, 4]], feature_names=["As", "Pb"]).marginal("Pb")
         RectifiedGaussian(n_features=1, mean=[2.], std=[2.], floor=0, names=['Pb'])
         """
         chosen = [features] if isinstance(features, int | str | np.integer) else list(features)

@@ -61,7 +61,8 @@ class FloorEstimator(BaseEstimator):
         >>> import unrelu
         >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(500, random_state=1)
         >>> stages = []
-        >>> learner = unrelu.RectifiedGaussianLearner().with_progress(lambda step: stages.append(step.stage)).fit(X)
+        >>> learner = unrelu.RectifiedGaussianLearner()
+        >>> _ = learner.with_progress(lambda step: stages.append(step.stage)).fit(X)
         >>> stages[0], stages[-1]
         ("Looking at the columns' margins", 'Reading rows')
         """

@@ -197,7 +197,8 @@ class FittedModel(ScoresByDensity, FloorEstimator):
         that this model gives, each fitted anew. A model that was not fitted to X: :func:`unrelu.check_model`.
 
         >>> import unrelu
-        >>> X = unrelu.RectifiedGaussian([0.5, 0.0], [[1.0, 0.6], [0.6, 1.0]]).sample(500, random_state=1)
+        >>> model = unrelu.RectifiedGaussian([0.5, 0.0], [[1.0, 0.6], [0.6, 1.0]])
+        >>> X = model.sample(500, random_state=1)
         >>> unrelu.RectifiedGaussianLearner().fit(X).check(X).fits
         True
         """

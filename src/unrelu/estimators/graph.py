@@ -194,9 +194,11 @@ class RectifiedGaussianGraph(HoldsLearner):
 
         >>> import numpy as np
         >>> import unrelu
-        >>> X = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]]).sample(600, random_state=1)
+        >>> model = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
+        >>> X = model.sample(600, random_state=1)
         >>> graph = unrelu.RectifiedGaussianGraph().partial_fit(X[:100]).partial_fit(X[100:])
-        >>> bool(np.allclose(graph.precision_, unrelu.RectifiedGaussianGraph().fit(X).precision_, rtol=1e-8))
+        >>> again = unrelu.RectifiedGaussianGraph().fit(X)
+        >>> np.allclose(graph.precision_, again.precision_, rtol=1e-8)
         True
         """
         check_selection(self.selection)
@@ -221,7 +223,8 @@ class RectifiedGaussianGraph(HoldsLearner):
         "stars", and errors that do not trust the model, take a learner with ``stderr="jackknife"`` or its record.
 
         >>> import unrelu
-        >>> X = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]]).sample(600, random_state=1)
+        >>> model = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
+        >>> X = model.sample(600, random_state=1)
         >>> learner = unrelu.RectifiedGaussianLearner(stderr="jackknife").fit(X)
         >>> graph = unrelu.RectifiedGaussianGraph.from_learned(learner, "fdr")
         >>> len(graph.edges_), len(unrelu.RectifiedGaussianGraph.from_learned(learner.record_).edges_)
@@ -348,7 +351,8 @@ class RectifiedGaussianGraph(HoldsLearner):
         """As the learner's, and those of "partial_correlation" (d x d x 2), through Fisher's z.
 
         >>> import unrelu
-        >>> X = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]]).sample(600, random_state=1)
+        >>> model = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
+        >>> X = model.sample(600, random_state=1)
         >>> graph = unrelu.RectifiedGaussianGraph("fdr").fit(X)
         >>> low, high = graph.confidence_intervals()["partial_correlation"][0, 1]
         >>> bool(low < 0.6 < high)

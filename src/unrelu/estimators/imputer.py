@@ -63,7 +63,8 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
     Examples
     --------
     >>> import unrelu
-    >>> X = unrelu.RectifiedGaussian([0.5, 0.0], [[1.0, 0.8], [0.8, 1.0]]).sample(2000, random_state=0)
+    >>> model = unrelu.RectifiedGaussian([0.5, 0.0], [[1.0, 0.8], [0.8, 1.0]])
+    >>> X = model.sample(2000, random_state=0)
     >>> imputer = unrelu.FloorImputer().fit(X)
     >>> filled = imputer.transform(X)
     >>> bool((filled[X == 0] < 0).all()), bool((filled[X > 0] == X[X > 0]).all())
@@ -168,7 +169,8 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
         """X with its hidden cells filled in by a quantile of their posterior.
 
         >>> import unrelu
-        >>> X = unrelu.RectifiedGaussian([0.5, 0.0], [[1.0, 0.8], [0.8, 1.0]]).sample(2000, random_state=0)
+        >>> model = unrelu.RectifiedGaussian([0.5, 0.0], [[1.0, 0.8], [0.8, 1.0]])
+        >>> X = model.sample(2000, random_state=0)
         >>> imputer = unrelu.FloorImputer().fit(X)
         >>> bool((imputer.quantile(X, 0.05) <= imputer.quantile(X, 0.95)).all())
         True
@@ -184,8 +186,8 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
 
         >>> import unrelu
         >>> X = [[0.0, 1.0], [2.0, float("nan")], [1.0, 3.0], [0.5, 0.0]]
-        >>> unrelu.FloorImputer().fit(X).mask(X).sum(), unrelu.FloorImputer(fill="missing").fit(X).mask(X).sum()
-        (np.int64(3), np.int64(1))
+        >>> [unrelu.FloorImputer(fill=fill).fit(X).mask(X).sum() for fill in ("both", "missing")]
+        [np.int64(3), np.int64(1)]
         """
         filling = self.filling
         return np.concatenate([filling.filled(cells) for cells in self.cells(X)])
@@ -201,10 +203,11 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
         and on a row's place in X, not on other rows.
 
         >>> import unrelu
-        >>> X = unrelu.RectifiedGaussian([0.5, 0.0], [[1.0, 0.8], [0.8, 1.0]]).sample(100, random_state=0)
+        >>> model = unrelu.RectifiedGaussian([0.5, 0.0], [[1.0, 0.8], [0.8, 1.0]])
+        >>> X = model.sample(100, random_state=0)
         >>> imputer = unrelu.FloorImputer().fit(X)
-        >>> means = [imputer.draw(X, 20, parameters=kind)[:, :, 0].mean(axis=1).std() for kind in ("drawn", "fitted")]
-        >>> means[0] > means[1]
+        >>> drawn, fitted = (imputer.draw(X, 20, parameters=kind) for kind in ("drawn", "fitted"))
+        >>> drawn[:, :, 0].mean(axis=1).std() > fitted[:, :, 0].mean(axis=1).std()
         np.True_
         """
         seed = seed_of(self.random_state if random_state is None else random_state)

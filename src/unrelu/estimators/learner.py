@@ -271,7 +271,8 @@ class RectifiedGaussianLearner(FittedModel):
         >>> import unrelu
         >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
         >>> whole = unrelu.RectifiedGaussianLearner("one_pass").fit(X)
-        >>> parts = unrelu.RectifiedGaussianLearner("one_pass").partial_fit(X[:300]).partial_fit(X[300:])
+        >>> parts = unrelu.RectifiedGaussianLearner("one_pass").partial_fit(X[:300])
+        >>> parts = parts.partial_fit(X[300:])
         >>> bool(np.allclose(parts.mean_, whole.mean_, rtol=1e-10))
         True
         """

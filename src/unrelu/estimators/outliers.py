@@ -246,7 +246,8 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
 
         >>> import unrelu
         >>> model = unrelu.RectifiedGaussian([-1.0, 1.0], [[1.0, 0.8], [0.8, 1.0]])
-        >>> unrelu.FloorOutlierDetector.from_model(model).outlier_score([[0.0, 1.0], [0.0, 5.0]]).round(1)
+        >>> detector = unrelu.FloorOutlierDetector.from_model(model)
+        >>> detector.outlier_score([[0.0, 1.0], [0.0, 5.0]]).round(1)
         array([[ 0. ,  0.3],
                [-3.7,  4.8]])
         """

@@ -142,7 +142,7 @@ class TruncatedSGD(_Algorithm1):
 
     >>> import unrelu
     >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(20_000, random_state=1)
-    >>> learner = unrelu.RectifiedGaussianLearner(method=unrelu.methods.TruncatedSGD(batches=3)).fit(X)
+    >>> learner = unrelu.RectifiedGaussianLearner(unrelu.methods.TruncatedSGD(batches=3)).fit(X)
     >>> learner.report_.method
     'sgd'
     """

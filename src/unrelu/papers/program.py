@@ -68,8 +68,10 @@ class Likelihood:
     >>> from scipy.stats import norm
     >>> import unrelu
     >>> rng = np.random.default_rng(0)
-    >>> C, A, b = rng.standard_normal((300, 3)), rng.standard_normal((40, 3)), 0.5 * rng.standard_normal(40)
-    >>> recovery = unrelu.ReLUMatrixRecovery(3, method=Likelihood(norm(0, 0.5))).fit(np.maximum(C @ A.T + b, 0.0))
+    >>> C, A = rng.standard_normal((300, 3)), rng.standard_normal((40, 3))
+    >>> b = 0.5 * rng.standard_normal(40)
+    >>> X = np.maximum(C @ A.T + b, 0.0)
+    >>> recovery = unrelu.ReLUMatrixRecovery(3, method=Likelihood(norm(0, 0.5))).fit(X)
     >>> bool(np.abs(recovery.hidden() - C @ A.T - b).max() < 1e-6)
     True
     """

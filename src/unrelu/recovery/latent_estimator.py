@@ -46,7 +46,8 @@ def recover_latent(
     >>> import numpy as np
     >>> import unrelu
     >>> rng = np.random.default_rng(0)
-    >>> A, b, c = rng.standard_normal((80, 4)), rng.standard_normal(80), np.array([0.5, -0.5, 0.5, 0.5])
+    >>> A, b = rng.standard_normal((80, 4)), rng.standard_normal(80)
+    >>> c = np.array([0.5, -0.5, 0.5, 0.5])
     >>> v = np.maximum(A @ c + b, 0.0) + 0.01 * rng.standard_normal(80)
     >>> v[:16] = 7.0
     >>> result = unrelu.recover_latent(A, b, v)
@@ -105,7 +106,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
     >>> X = np.maximum(C @ A.T + b, 0.0)
     >>> V = np.where(rng.random(X.shape) < 0.2, 9.0, X)
     >>> memory = unrelu.ReLULatentRecovery(A, b)
-    >>> bool(np.abs(memory.transform(V) - C).max() < 1e-6), bool(np.abs(memory.denoise(V) - X).max() < 1e-6)
+    >>> np.allclose(memory.transform(V), C, atol=1e-6), np.allclose(memory.denoise(V), X, atol=1e-6)
     (True, True)
     """
 

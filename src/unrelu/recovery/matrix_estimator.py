@@ -109,7 +109,8 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     >>> import numpy as np
     >>> import unrelu
     >>> rng = np.random.default_rng(0)
-    >>> T = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 40)) + 0.3 * rng.standard_normal(40)
+    >>> T = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 40))
+    >>> T += 0.3 * rng.standard_normal(40)
     >>> X = np.maximum(T, 0.0)
     >>> recovery = unrelu.ReLUMatrixRecovery(3).fit(X)
     >>> bool(np.abs(recovery.hidden() - T).max() < 1e-6), bool(recovery.column_identifiable_.all())

@@ -39,7 +39,8 @@ def read_frame(
     Examples
     --------
     >>> import pandas as pd
-    >>> samples = read_frame(pd.DataFrame({"As": ["0.5", "<0.1", "<0.25"], "Pb": [1, 2, 3]}), limits="highest")
+    >>> frame = pd.DataFrame({"As": ["0.5", "<0.1", "<0.25"], "Pb": [1, 2, 3]})
+    >>> samples = read_frame(frame, limits="highest")
     >>> samples.limits, next(samples.blocks()).values.tolist()
     (CellLimits(floor=((0, 0.25),), ceiling=()), [[0.5, 1.0], [0.25, 2.0], [0.25, 3.0]])
     """

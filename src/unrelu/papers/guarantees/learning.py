@@ -350,7 +350,9 @@ def gradient_error(
 
     >>> gradient_error(0.01, distance=1.0, steps=10, convexity=1.0, smoothness=1.0)
     0.0409765625
-    >>> round(gradient_error(0.01, distance=1.0, steps=10, convexity=0.5, smoothness=2.0, step_size=0.5), 4)
+    >>> r = {"convexity": 0.5, "smoothness": 2.0}
+    >>> error = gradient_error(0.01, distance=1.0, steps=10, step_size=0.5, **r)
+    >>> round(error, 4)
     0.1574
     """
     epsilon, distance = between_0_and_1("epsilon", epsilon), positive("distance", distance)

@@ -288,7 +288,8 @@ def column_space_bound(
 ) -> ColumnSpaceBound:
     """Theorem 5 (71), (72): how far an error E turns the space of the r leading left singular vectors of M.
 
-        |sin Theta(U, U^)|_F <= 2 (2 sigma_1 + |E|) min( sqrt(r) |E|, |E|_F ) / (sigma_r^2 - sigma_{r+1}^2),
+        |sin Theta(U, U^)|_F <= 2 (2 sigma_1 + |E|) min( sqrt(r) |E|, |E|_F )
+                                / (sigma_r^2 - sigma_{r+1}^2),
 
     and sqrt(2) times that bounds |U - U^ O|_F. sigma_1 = ``largest_singular``; ``gap`` is the denominator, a
     difference of squares (sigma_k^2 for M of rank k = r); ``error_spectral`` and ``error_frobenius`` are |E| and |E|_F,
@@ -373,7 +374,8 @@ def linear_image(p: Any, norm: float = 1.0) -> tuple[float, float, float]:
     so that c^ of (47) is near mu c for any n. Stein's identity, E[g f(g)] = E[f'(g)], leaves expectations over b only.
     With a = b/n and S(a) = E[ReLU(g + a)^2] = (a^2 + 1) Phi(a) + a phi(a):
 
-        mu = E[Phi(a)],   sigma^2 = n^2 (E[S(a)] - mu^2),   eta^2 = sigma^2 + 2 n^2 mu (1 + E[a phi(a)] - mu).
+        mu = E[Phi(a)],   sigma^2 = n^2 (E[S(a)] - mu^2),
+        eta^2 = sigma^2 + 2 n^2 mu (1 + E[a phi(a)] - mu).
 
     sigma and eta are infinite where p has no variance (unless it has an upper end).
 
@@ -413,7 +415,8 @@ class LatentRecoveryBound:
 
     ``says_nothing`` where it is no less than ``mu``: c^ = 0 is as good. ``reason`` then says why, else it is empty.
 
-    >>> latent_recovery_bound(0.0, n_features=100, rank=4, n_outliers=10, noise_bound=0.0).says_nothing
+    >>> bound = latent_recovery_bound(0.0, n_features=100, rank=4, n_outliers=10, noise_bound=0.0)
+    >>> bound.says_nothing
     True
     """
 
@@ -492,7 +495,8 @@ def latent_recovery_rate(n_features: int, rank: int, n_outliers: int) -> float:
     The constant hides delta, sigma and eta. As printed the first term is 0 for k = 1, where (66) is not; the paper's
     introduction has sqrt((k + s) log d / d) instead.
 
-    >>> round(latent_recovery_rate(n_features=1000, rank=10, n_outliers=5), 4)  # sqrt(5 log(1000) / 1000)
+    >>> rate = latent_recovery_rate(n_features=1000, rank=10, n_outliers=5)
+    >>> round(rate, 4)  # sqrt(5 log(1000) / 1000)
     0.1858
     """
     d, k, s = whole("n_features", n_features), whole("rank", rank), whole("n_outliers", n_outliers, least=0)

@@ -123,8 +123,10 @@ class CensoredALS:
     >>> import numpy as np
     >>> import unrelu
     >>> rng = np.random.default_rng(0)
-    >>> T = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 40)) + 0.3 * rng.standard_normal(40)
-    >>> recovery = unrelu.ReLUMatrixRecovery(3, method=unrelu.recovery.CensoredALS()).fit(np.maximum(T, 0.0))
+    >>> T = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 40))
+    >>> T += 0.3 * rng.standard_normal(40)
+    >>> method = unrelu.recovery.CensoredALS()
+    >>> recovery = unrelu.ReLUMatrixRecovery(3, method=method).fit(np.maximum(T, 0.0))
     >>> bool(np.abs(recovery.hidden() - T).max() < 1e-6)
     True
     """

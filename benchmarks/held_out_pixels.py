@@ -1,13 +1,9 @@
-"""
-Hidden pixels: a floor explains zeros better than a value does
-==============================================================
+"""Hidden pixels of digits, by a modelled floor, PCA and NMF: ``python -m benchmarks.held_out_pixels [PICTURE]``.
 
-Handwritten digits as ten numbers each: half of the pixels are 0, and a floor explains them better than a value does.
-
-``python examples/digits_held_out.py [PICTURE]`` hides a tenth of scikit-learn's digits' pixels (1797 images of 8 x 8,
-49 % zeros), fits ReLUMatrixRecovery, PCA and NMF of rank 10 to the rest, and compares what they say of the hidden ones.
-PCA and NMF take no missing values: both are refitted to their own predictions of them until these stand still, and PCA,
-which knows no floor, has its predictions cut off at 0.
+A tenth of the pixels of scikit-learn's digits (1797 images of 8 x 8, 49 % zeros) are hidden. ReLUMatrixRecovery, PCA
+and NMF of rank 10 are fitted to the rest, and predict the hidden ones. PCA and NMF take no missing values: both are
+refitted to their own predictions of them until these stand still, and PCA, which knows no floor, has its predictions
+cut off at 0.
 """
 
 from __future__ import annotations
@@ -64,10 +60,6 @@ def compare(seed: int = 0, rank: int = RANK) -> Comparison:
     )
 
 
-# %%
-# The floor modelled, and what others make of it: PCA and NMF are refitted until the cells they fill in stand still.
-
-
 def _with_floor(shown: np.ndarray, rank: int, method: str) -> np.ndarray:
     recovery = unrelu.ReLUMatrixRecovery(rank, method)
     with warnings.catch_warnings():
@@ -110,10 +102,6 @@ class _Nmf:
         return weights @ model.components_
 
 
-# %%
-# The picture.
-
-
 def draw(comparison: Comparison, path: str | None = None, digits: int = 8) -> None:
     """Images with their hidden pixels marked, what each method makes of them, and the errors."""
     import matplotlib.pyplot as plt
@@ -153,9 +141,6 @@ def main(arguments: list[str]) -> None:
     if arguments:
         print(f"picture: {arguments[0]}")
 
-
-# %%
-# The figures as printed, and the picture, which a file's name on the command line keeps:
 
 if __name__ == "__main__":
     main(sys.argv[1:])

@@ -1,18 +1,13 @@
-"""
-Margins of two real tables
-==========================
+"""Margins of the two files of real data, and synthetic tables: ``python -m benchmarks.real.margins [FOLDER]``.
 
-Columns that are not normal: how much better do margins fit, and does a synthetic table look alike?
-
-``python examples/margins_of_real_tables.py [FOLDER]`` reads casco_pah.csv (219 sediment samples, 22 hydrocarbons) and
-proteomics_pxd000501_ibaq.csv (7,363 proteins, 18 runs) from ../shared/data, UNRELU_DATA or FOLDER. Both write 0 for
-what was not detected: the floor of a column is its smallest positive value. Every margin learns from two thirds of the
-rows and is scored, by the mean log density in the table's units, on the others.
+It reads casco_pah.csv (219 sediment samples, 22 hydrocarbons) and proteomics_pxd000501_ibaq.csv (7,363 proteins, 18
+runs) from FOLDER or UNRELU_DATA. Both write 0 for what was not detected: the floor of a column is its smallest positive
+value. Every margin learns from two thirds of the rows and is scored, by the mean log density in the table's units, on
+the others.
 """
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from dataclasses import dataclass
@@ -22,9 +17,9 @@ import numpy as np
 from scipy.stats import ks_2samp, spearmanr
 
 import unrelu
+from benchmarks.real.files import FOLDER
 from unrelu.errors import UnreluWarning
 
-FOLDER = Path(os.environ.get("UNRELU_DATA", Path(unrelu.__file__).resolve().parents[3] / "shared" / "data"))
 LABELS = {"casco_pah.csv": ["Sample_ID", "Sample_Year", "Region"], "proteomics_pxd000501_ibaq.csv": ["Protein.IDs"]}
 SHAPES = ("normal", "log", "boxcox", "monotone", "auto")
 SYNTHETIC_ROWS = 20_000
@@ -99,9 +94,6 @@ def main(arguments: list[str]) -> None:
             f" zeros by at most {found.zeros:.3f}, rank correlations by {found.correlations:.3f}"
         )
 
-
-# %%
-# The tables are not part of the repository: without them, one sentence says so.
 
 if __name__ == "__main__":
     main(sys.argv[1:])

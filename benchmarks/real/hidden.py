@@ -1,11 +1,7 @@
-"""
-What the floor hid, where the truth is known
-============================================
+"""What a floor hid, where the truth is known: ``python -m benchmarks.real.hidden [PICTURE] [FOLDER]``.
 
-Values below a floor, hidden and recovered: sediments, proteins, a network's units.
-
-``python examples/what_the_floor_hid.py [PICTURE] [FOLDER]`` reads casco_pah.csv and proteomics_pxd000501_ibaq.csv from
-../shared/data, UNRELU_DATA or FOLDER, and does without a file that is not there; digits come with scikit-learn.
+It reads casco_pah.csv and proteomics_pxd000501_ibaq.csv from FOLDER or UNRELU_DATA, and does without a file that is not
+there; digits come with scikit-learn.
 
 * Sediments: samples of the years whose laboratory measured down to .1 ng/g, 22 hydrocarbons. A laboratory that stops at
   1.0 is played: logarithms, floored there.
@@ -17,7 +13,6 @@ Values below a floor, hidden and recovered: sediments, proteins, a network's uni
 
 from __future__ import annotations
 
-import os
 import sys
 import warnings
 from dataclasses import dataclass
@@ -31,9 +26,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neural_network import MLPClassifier
 
 import unrelu
+from benchmarks.real.files import FOLDER
 from unrelu.errors import UnreluWarning
 
-FOLDER = Path(os.environ.get("UNRELU_DATA", Path(unrelu.__file__).resolve().parents[3] / "shared" / "data"))
 CASCO, PROTEINS = "casco_pah.csv", "proteomics_pxd000501_ibaq.csv"
 HIDDEN_SHARES, UNITS = (0.5, 0.3, 0.1), 24
 OURS, ITSELF = "the imputer", "the hidden measurement itself"
@@ -107,10 +102,6 @@ def recovered(
     return Recovered(name, whole, whole if truth is None else truth, filled, imputer)
 
 
-# %%
-# Three tables of which the truth is known.
-
-
 def sediments(path: Path) -> Recovered:
     table = pd.read_csv(path)
     table = table[table["Sample_Year"] <= 2002].iloc[:, 3:].to_numpy(float)
@@ -136,10 +127,6 @@ def units(seed: int = 0) -> Recovered:
     sums = sums[:, (sums > 0.0).mean(axis=0) > 0.02]  # a unit that is never active tells nothing
     floor = np.zeros(sums.shape[1])
     return recovered("units of a network", sums, floor, {"the floor": floor})
-
-
-# %%
-# The picture.
 
 
 def draw(tables: list[Recovered], path: str | None = None) -> None:
@@ -185,9 +172,6 @@ def main(arguments: list[str]) -> list[Recovered]:
         print(f"Picture: {arguments[0]}")
     return tables
 
-
-# %%
-# The figures as printed, and the picture, which a file's name on the command line keeps:
 
 if __name__ == "__main__":
     main(sys.argv[1:])
