@@ -239,7 +239,7 @@ def test_columns_that_do_not_fit_are_refused(run, refused, layer, factors):
     line = refused(run("recover", "w.npz", "v.csv"))
     assert "w.npz has 20 columns, the table 19: choose the same ones" in line
     np.save("v.npy", layer.table[:, :7])
-    assert "factors.npz is of 20 columns, the table has 7" in refused(run("recover", "factors.npz", "v.npy"))
+    assert "factors.npz has 20 columns, the table 7" in refused(run("recover", "factors.npz", "v.npy"))
 
 
 # --- rows that cannot be recovered, or in two ways ------------------------------------------------

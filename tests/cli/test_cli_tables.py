@@ -72,7 +72,7 @@ def test_an_ordinary_table_brings_no_new_line(run, table):
             "column 'site' holds text (row 1 (line 2): 'a'), not numbers. Leave it out with --drop",
         ),
         ("site,As\na,1\nb,2\n", [], "--id site"),
-        ("site,As\na,1\nb,2\n", ["--id", "site", "--columns", "site,As"], "both as a number and as text"),
+        ("site,As\na,1\nb,2\n", ["--id", "site", "--columns", "site,As"], "is among --columns and --id"),
         ("site,As\na,1\nb,2\n", ["--id", "sit"], "Did you mean 'site'?"),
         ("As,As\n1,2\n3,4\n", [], "the column name 'As' occurs twice"),
         (",As\n1,2\n3,4\n", [], "has no name (is it a row index?)"),
@@ -110,7 +110,7 @@ def test_a_header_of_numbers_is_told_and_can_be_overruled(run, folder, rows):
     result = run("fit", "x.csv", "--json", "-o", "m.npz")
     assert [column["name"] for column in json.loads(result.stdout)["columns"]] == ["1990", "1991", "1992"]
     assert "Warning: x.csv: the first line (1990, 1991, 1992) was read as column names" in result.stderr
-    assert "Say --no-header if it is data, --header if it is not." in result.stderr
+    assert "Give --no-header if it is data, --header if it is not." in result.stderr
     result = run("fit", "x.csv", "--header", "--json", "-o", "m.npz")
     assert result.stderr == ""
     assert json.loads(result.stdout)["report"]["n_rows"] == 300

@@ -45,8 +45,7 @@ _BRIGHTEST = 99.0  # percentile of the weights' sizes from which on colours are 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Layers from the outermost inwards, their weights (d x p), the columns' names, and the distribution of the
-    innermost units.
+    """Layers from the outermost inwards, weights (d x p), columns' names, the innermost units' distribution.
 
     ``undetermined`` names, for each layer, the outputs whose weights the table does not determine. ``distribution`` is
     None where the next layer could not be peeled off. Where inputs were found: their weights (p x q) and bias, the
@@ -236,7 +235,6 @@ def peel_picture(network: Network, units: FloatArray, beside: tuple[FloatArray, 
 def _draw_layer(
     figure: SubFigure, number: int, layer: LayerReport, weights: FloatArray, names: tuple[str, ...]
 ) -> None:
-    """The layer's weights, and beside their rows bars of how often units are off."""
     left, right = figure.subplots(1, 2, width_ratios=[2.6, 1.0])
     d, p = weights.shape
     grey = " (grey: not determined)" if np.isnan(weights).any() else ""
@@ -302,7 +300,6 @@ def _draw_unit(axes: Axes, unit: int, values: FloatArray, network: Network) -> N
 
 
 def _draw_inputs(figure: SubFigure, weights: FloatArray, choice: tuple[tuple[int, float], ...]) -> None:
-    """The weights of the inputs, and the residuals that chose their number."""
     left, right = figure.subplots(1, 2, width_ratios=[2.6, 1.0])
     n_units, n_inputs = weights.shape
     _draw_weights(left, weights, numbered("h", n_units), numbered("z", n_inputs), _MOST_INPUT_NAMES, scale=True)
