@@ -25,6 +25,7 @@ from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner
 
 SAMPLES = Path(__file__).parents[2] / "examples" / "samples.csv"
 COMMANDS = get_command(app).commands
+PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text()
 LINES, WIDTH = 45, 80
 
 
@@ -123,6 +124,28 @@ def test_examples_run(run, folder):
         if name not in left_out:
             result = run(name, *arguments)
             assert result.exit_code == 0, (name, arguments, result.stderr)
+
+
+# --- the page of the command line -----------------------------------------------------------------
+
+
+def test_every_option_of_the_page_is_one():
+    every = {
+        name
+        for command in COMMANDS
+        for param in COMMANDS[command].params
+        for name in (*param.opts, *param.secondary_opts)
+    }
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE))
+    assert {"--help-all", "--margins", "--floor", "--draws"} <= named
+    assert named - every == {"--help", "--help-all", "--install-completion", "--show-completion"}
+
+
+@pytest.mark.parametrize("name", ["--margins", "--limits", "--nondetect"])
+def test_values_on_the_page_are_those_of_help(name):
+    row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}"))
+    values = set(re.findall(r"[a-z]+", row.split("|")[1].replace(name, ""))) - {"or"}
+    assert values == set(options_of("fit")[name].split("|"))
 
 
 # --- what is named is accepted --------------------------------------------------------------------

@@ -62,7 +62,7 @@ class Command(TyperCommand):
         needed = [each for each in params if each.required or each.param_type_name == "argument"]
         pieces = [_term(each).split(", ")[-1] if each.required else f"[{_term(each)}]" for each in needed]
         examples = "\n".join(f"  unrelu {line}" for line in EXAMPLES.splitlines() if line.split(" ")[0] == name)
-        parts = [_paragraphs(self.help, formatter.width), f"{_head('Examples')}\n{examples}"]
+        parts = [_paragraphs(self.help, formatter.width), *([f"{_head('Examples')}\n{examples}"] if examples else [])]
         for panel, some in groupby(sorted(params, key=_panel), key=_panel):
             rows = [_row(param, whole) for param in some if whole or "--help" not in param.opts]
             if whole or not panel:
