@@ -51,8 +51,8 @@ def test_the_terminal_tells_edges_and_files(run, taxa):
     assert "to start with)." in text
     assert "7 of them are stable: at least half of 20 halves of the rows have them by the same rule (likely)" in text
     assert "taxon 0" in text
-    for told in ("Edges written to graph.graphml", "Picture written to graph.png", "Picture of the path written"):
-        assert told in text
+    for shown in ("Edges written to graph.graphml", "Picture written to graph.png", "Picture of the path written"):
+        assert shown in text
     assert networkx.read_graphml("graph.graphml").number_of_edges() == 7
     assert len(unrelu.load("graph.npz").edges_) == 7
     for name, start in (("graph.png", b"\x89PNG"), ("path.svg", b"<?xml")):

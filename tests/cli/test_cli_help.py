@@ -16,7 +16,7 @@ import pytest
 from typer.main import get_command
 
 from unrelu.cli.app import app
-from unrelu.cli.help import EXAMPLES, METHODS
+from unrelu.cli.help import EXAMPLES
 from unrelu.errors import InvalidParameterError
 from unrelu.methods import method_named
 from unrelu.recovery.latent_methods import latent_method
@@ -25,6 +25,7 @@ from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner
 
 SAMPLES = Path(__file__).parents[2] / "examples" / "samples.csv"
 COMMANDS = get_command(app).commands
+PAGE = (Path(__file__).parents[2] / "docs" / "command_line.md").read_text()
 LINES, WIDTH = 45, 80
 
 
@@ -125,6 +126,28 @@ def test_examples_run(run, folder):
             assert result.exit_code == 0, (name, arguments, result.stderr)
 
 
+# --- the page of the command line -----------------------------------------------------------------
+
+
+def test_every_option_of_the_page_is_one():
+    every = {
+        name
+        for command in COMMANDS
+        for param in COMMANDS[command].params
+        for name in (*param.opts, *param.secondary_opts)
+    }
+    named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGE))
+    assert {"--help-all", "--margins", "--floor", "--draws"} <= named
+    assert named - every == {"--help", "--help-all", "--install-completion", "--show-completion"}
+
+
+@pytest.mark.parametrize("name", ["--margins", "--limits", "--nondetect"])
+def test_values_on_the_page_are_those_of_help(name):
+    row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}"))
+    values = set(re.findall(r"[a-z]+", row.split("|")[1].replace(name, ""))) - {"or"}
+    assert values == set(options_of("fit")[name].split("|"))
+
+
 # --- what is named is accepted --------------------------------------------------------------------
 
 
@@ -173,25 +196,26 @@ def test_named_margins_are_fitted(run, folder, value):
     assert result.exit_code == 0, result.stderr
 
 
+def test_help_all_explains_every_method_of_a_fit(run, folder, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(WIDTH))
+    text = words_of(run("fit", "--help-all").stdout).partition("--method METHOD ")[2].partition(" --floor ")[0]
+    with pytest.raises(InvalidParameterError) as refused:
+        method_named("?")
+    there_are = str(refused.value).split("There are: ")[1].rstrip(".").split(", ")
+    assert re.findall(r"(?:[.;]) (\w+): ", text) == there_are
+
+
 @pytest.mark.parametrize(
-    ("command", "ask"),
+    ("command", "refuse"),
     [
-        ("fit", lambda: method_named("?")),
         ("factor", lambda: matrix_method("?")),
         ("recover", lambda: latent_method("?", None)),
         ("peel", lambda: TwoLayerReLULearner(2, "?").fit(np.eye(3))),
     ],
 )
-def test_the_methods_are_those_that_the_library_takes(command, ask):
+def test_the_methods_are_those_that_the_library_takes(command, refuse):
     with pytest.raises(InvalidParameterError) as refused:
-        ask()
+        refuse()
     there_are = str(refused.value).split("There are: ")[1].rstrip(".").split(", ")
     in_python_only = ["likelihood"] if command == "factor" else []  # it needs a density
-    assert there_are == [*METHODS[command], *in_python_only]
-
-
-@pytest.mark.parametrize("command", METHODS)
-def test_help_all_explains_them(run, command):
-    whole = words_of(run(command, "--help-all").stdout)
-    for name, words in METHODS[command].items():
-        assert f"{name} {words}" in whole
+    assert there_are == [*options_of(command)["--method"].split("|"), *in_python_only]

@@ -298,7 +298,7 @@ def test_a_column_that_would_be_there_twice_is_refused(run, refused, folder, hol
 
 @pytest.fixture
 def counted(monkeypatch):
-    """Rows whose posterior was asked for, and passes over the table, as they come."""
+    """Rows whose posterior was computed, and passes over the table, as they come."""
     from unrelu.posterior.density import Density
     from unrelu.tables.files import FileSamples
 

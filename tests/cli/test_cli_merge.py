@@ -61,9 +61,9 @@ def test_a_record_holds_no_row(sites, run):
 )
 def test_records_that_do_not_agree_are_refused(sites, run, refused, options, said):
     first, second = recorded(run, "north"), recorded(run, "south", *options)
-    told = refused(run("merge", first, second, "-o", "merged.npz"))
-    assert said.replace("nonnegative_mean", "--nonnegative-mean") in told
-    assert "north.record and south.record: " in told
+    shown = refused(run("merge", first, second, "-o", "merged.npz"))
+    assert said.replace("nonnegative_mean", "--nonnegative-mean") in shown
+    assert "north.record and south.record: " in shown
     assert not (sites / "merged.npz").exists()
 
 

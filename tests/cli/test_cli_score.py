@@ -67,7 +67,7 @@ def test_the_table_of_scores_is_what_the_detector_finds(run, folder, dirty, dirt
     assert all((line["drivers"] == "") == (line["outlier"] == "0") for line in lines)
 
 
-def test_the_terminal_tells_how_many_and_which(run, dirty_table):
+def test_the_terminal_shows_how_many_and_which(run, dirty_table):
     result = run("score", dirty_table, "--top", 4)
     assert result.exit_code == 0
     for words in ("1,000 rows of 3 columns", "that the model fits would have about 10", "p-value", "Pb +"):
@@ -197,7 +197,7 @@ def test_columns_are_matched_to_the_model_by_name(run, folder, dirty, truth, mod
     assert all(line["drivers"].startswith("Pb +") for line in lines[:PLANTED])
 
 
-def test_some_of_the_models_columns_are_judged_by_their_own_distribution(run, folder, dirty, dirty_table, truth, model):
+def test_some_of_the_models_columns_are_scored_by_their_own_distribution(run, folder, dirty, dirty_table, truth, model):
     for options, wanted in ((("--drop", "Pb"), ["As", "Fe"]), (("--columns", "Fe,Pb"), ["Fe", "Pb"])):
         assert run("score", dirty_table, "--model", model, *options, "-o", "scores.csv").exit_code == 0
         scorer = OutlierScores.of_model(truth.marginal(wanted))
@@ -278,7 +278,7 @@ def test_unusable_outputs_are_refused_before_anything_is_read(run, refused, tabl
     ],
     ids=["few rows", "identical rows", "negative"],
 )
-def test_tables_that_cannot_be_judged_are_refused(run, refused, folder, rows, change, words):
+def test_tables_that_cannot_be_scored_are_refused(run, refused, folder, rows, change, words):
     write_table(folder / "bad.csv", change(rows), NAMES)
     (folder / "scores.csv").write_text("old")
     line = refused(run("score", "bad.csv", "-o", "scores.csv", "--picture", "scores.png"))
@@ -306,10 +306,10 @@ def test_margins_leave_the_tails_of_skewed_columns_alone(run, skewed):
     assert fitted["flagged"] < 20  # of 800, and 8 of a clean table
     shown = " ".join(run(*given, "--margins", "normal").stdout.split())
     assert int(re.search(r"Flagged (\d+) rows", shown)[1]) > 80
-    assert "the tail is flagged; --margins auto learns how they are skewed." in shown
+    assert "the tail of a skewed column is flagged as well, unless --margins auto fits it." in shown
 
 
-def test_a_model_with_margins_judges_rows_in_its_units(run, skewed):
+def test_a_model_with_margins_scores_rows_in_its_units(run, skewed):
     run("fit", skewed, "-o", "out.npz", "--floor", "As=0.5", "--margins", "auto")
     answer = json.loads(run("score", skewed, "--model", "out.npz", "--json").stdout)
     assert answer["flagged"] < 25

@@ -105,7 +105,7 @@ def test_values_at_the_floor_say_nothing_of_the_noise():
 
 
 @pytest.mark.slow  # large tables
-def test_large_tables_are_thinned_out_and_odd_ones_drawn():
+def test_large_tables_are_thinned_out_and_tiny_ones_drawn():
     given, clean, flagged, _ = cells(n=50, d=40, most=20)
     assert given.shape == clean.shape == flagged.shape == (20, 20)
     figure = pictured(n=50, d=40)

@@ -6,7 +6,7 @@
     recovering.py  factor, graph, recover, peel
     trying.py      demo, reproduce
     options.py     what the annotations of a command declare: options, the files that it reads and writes
-    help.py        --help and --help-all: examples, methods, the layout of both
+    help.py        --help and --help-all: examples, and the layout of both
     frame.py       the frame of all commands: files checked and written, progress, the answer, exit codes
     inputs.py      models and layers from files, their columns found in a table, fitted and loaded estimators
 

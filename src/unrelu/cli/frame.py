@@ -225,8 +225,7 @@ class Job:
 
     @contextmanager
     def progress(self, diagnostics: bool = True) -> Iterator[Progress]:
-        """Show the steps of long work, on a terminal only. Without ``diagnostics`` these are no warnings, as the answer
-        has them in one table."""
+        """Show the steps of long work, on a terminal; without ``diagnostics`` leave these to the answer's table."""
         from rich.console import Console
         from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar

@@ -1,4 +1,4 @@
-"""What --help and --help-all show: examples, methods, and the layout of both in lines of at most 80 columns.
+"""What --help and --help-all show: examples, and the layout of both in lines of at most 80 columns.
 
 --help fits one screen: of each common option the first sentence. --help-all has every option, with its whole text.
 """
@@ -34,11 +34,8 @@ predict samples.csv --id site --column Pb -o predicted.csv
 predict new.csv --model model.npz --column Pb --quantiles .1,.9
 score samples.csv --id site
 score samples.csv --id site --cells --top 20 -o cells.csv
-clean samples.csv --id site --changes changes.csv
-clean samples.csv --id site --impute -o cleaned.csv
+clean samples.csv --id site --impute --changes changes.csv
 sample model.npz -n 1000 -o synthetic.csv
-sample model.npz -n 5 --seed 1
-factor outputs.csv
 factor outputs.csv --components 2 --hidden matrix.csv
 graph samples.csv --id site --picture graph.png
 graph samples.csv --id site --margins monotone --selection stars
@@ -50,31 +47,6 @@ demo
 simulate -n 1000 -d 4 --seed 1 -o rows.csv --truth truth.npz
 reproduce wu2019-figure1 --quick
 """
-
-METHODS = {
-    "fit": {
-        "auto": "default; full_likelihood where quick or limits vary, else one_pass.",
-        "one_pass": "for large tables: censored likelihoods and weighted moments.",
-        "robust": "the same while up to nearly half of the rows are outliers.",
-        "robust_cells": "the same while single cells are bad, and rows beside them.",
-        "full_likelihood": "all cells of a row together; factors plus noise; slower.",
-        "sgd": "Wu et al. 2019: stochastic gradients; latent means above the floor.",
-        "filtered_gradient": "Bulusu et al. 2022: filtered batches; the same.",
-        "median": "Wu et al. 2019, footnote 4: medians as means; the same.",
-    },
-    "factor": {
-        "censored_als": "default; least squares, exact where there is no noise.",
-        "tobit_em": "normal noise inside the rectifier: its size, standard errors.",
-    },
-    "recover": {
-        "robust": "default; up to nearly half of a row's values may be outliers.",
-        "lasso": "program (47) of Mazumdar and Rawat 2018, as written.",
-    },
-    "peel": {
-        "facets": "default; weights of any sign, by facets of the rows; finds --inputs.",
-        "separable": "weights >= 0 and few units, by extreme rows; with --linear.",
-    },
-}
 
 
 class Command(TyperCommand):
@@ -90,13 +62,11 @@ class Command(TyperCommand):
         needed = [each for each in params if each.required or each.param_type_name == "argument"]
         pieces = [_term(each).split(", ")[-1] if each.required else f"[{_term(each)}]" for each in needed]
         examples = "\n".join(f"  unrelu {line}" for line in EXAMPLES.splitlines() if line.split(" ")[0] == name)
-        parts = [_paragraphs(self.help, formatter.width), f"{_head('Examples')}\n{examples}"]
+        parts = [_paragraphs(self.help, formatter.width), *([f"{_head('Examples')}\n{examples}"] if examples else [])]
         for panel, some in groupby(sorted(params, key=_panel), key=_panel):
             rows = [_row(param, whole) for param in some if whole or "--help" not in param.opts]
             if whole or not panel:
                 parts.append(_section(panel or "Options", rows, formatter.width))
-        if whole and name in METHODS:
-            parts.append(_section("Methods", list(METHODS[name].items()), formatter.width))
         more = [] if whole else [f"More: {ctx.command_path} --help-all"]
         usage = " ".join(["Usage:", ctx.command_path, *pieces, "[OPTIONS]"])
         formatter.write("\n\n".join([usage, *parts, *more]))
@@ -133,7 +103,6 @@ def _term(param: Any) -> str:
 
 
 def _row(param: Any, whole: bool) -> tuple[str, str]:
-    """The two cells of an option's line; without ``whole`` the first sentence of its help."""
     text = (param.help or "") if whole else (param.help or "").partition(". ")[0].rstrip(".")
     default = param.default
     shown = isinstance(default, str | int | float | os.PathLike) and not isinstance(default, bool)

@@ -80,10 +80,7 @@ def model_and_table(job: Job) -> tuple[RectifiedGaussian | None, Samples]:
 def learned(
     job: Job, kind: type[Any], progress: Progress, method: str | None = None, **wanted: Any
 ) -> tuple[Any, Samples]:
-    """An estimator fitted to the table, or made from a model in a file; and the table.
-
-    ``method`` is the one for a command whose user names none.
-    """
+    """An estimator fitted to the table (by ``method``, unless an option names one) or made from a model; the table."""
     from unrelu.estimators import FloorOutlierDetector
 
     fitting: FitOptions = job.given["fitting"]
@@ -152,8 +149,7 @@ def names_in(job: Job) -> Names:
 
 
 def loaded_layer(path: Path, n_components: int | None, floor: list[str] | None) -> Layer:
-    """The layer in a file: A, b, the floor (0 where the file has none, so that it may be given), the columns' names,
-    and whether unrelu fitted it, so that its latent numbers are standard normal."""
+    """The layer in a file: A, b, the floor (0 if it has none), names, if latent numbers are standard normal."""
     from unrelu.recovery.latent_estimator import ReLULatentRecovery
     from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
 

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -33,7 +33,7 @@ def fit(
     nonnegative_mean: Annotated[bool, "Assume that no latent mean is below its floor.", RARE] = False,
     stderr: Annotated[
         str,
-        "Standard errors: by the model, or by a jackknife over groups of rows, right also where the model is not.",
+        "Standard errors by the model, or by a jackknife over groups of rows, right also where the model is not.",
         {"metavar": "model|jackknife", **RARE},
     ] = "model",
     groups: Annotated[
@@ -92,13 +92,13 @@ def fit(
         learner.with_progress(progress).fit(table, groups=groups)
     distribution, likelihood = learner.distribution_, _likelihood(learner, table)
 
-    def kept_record() -> Any:
+    def save_record(path: Path) -> None:
         record: Any = learner.record_
-        return record if round_counts is None else record.rounded(round_counts)
+        learner.with_record(record if round_counts is None else record.rounded(round_counts)).save(path)
 
     job.write(
-        model=partial(distribution.save, details=_details(learner, paths, dict(table.skipped_files), likelihood)),
-        record=lambda path: learner.with_record(kept_record()).save(path),
+        model=partial(distribution.save, details=_details(learner, paths, likelihood, table.skipped_files)),
+        record=save_record,
         picture=lambda: model_picture(
             distribution, learner.report_.share_floored_by_column, worst_columns(learner, table)
         ),
@@ -131,7 +131,7 @@ def merge(
         learner = _merged(files)
         distribution, shares = learner.distribution_, learner.report_.share_floored_by_column
     job.write(
-        model=partial(distribution.save, details=_details(learner, [str(file) for file in files], {}, None)),
+        model=partial(distribution.save, details=_details(learner, [str(file) for file in files])),
         record=lambda path: learner.with_record(learner.record_).save(path),
         picture=lambda: model_picture(distribution, shares),
     )
@@ -195,14 +195,11 @@ def _likelihood(learner: RectifiedGaussianLearner, rows: Samples) -> dict[str, A
 
 
 def _details(
-    learner: RectifiedGaussianLearner,
-    inputs: Sequence[str],
-    skipped_files: dict[str, str],
-    likelihood: dict[str, Any] | None,
+    learner: RectifiedGaussianLearner, inputs: Sequence[str], likelihood: Any = None, skipped: Mapping[str, str] = {}
 ) -> dict[str, Any]:
     from unrelu.report.model import fit_details
 
-    others = {"skipped_files": skipped_files, "likelihood": likelihood}
+    others = {"skipped_files": dict(skipped), "likelihood": likelihood}
     return {
         "inputs": list(inputs),
         "nonnegative_mean": learner.nonnegative_mean,
@@ -219,17 +216,14 @@ def check(
         str, typer.Argument(help="The table, as in unrelu fit. Or a quoted glob of tables.", metavar="TABLE")
     ],
     model: Annotated[
-        Path | None,
-        typer.Argument(metavar="MODEL", help="A model file, taken as given, not a fit of the table."),
+        Path | None, typer.Argument(metavar="MODEL", help="A model file, taken as given, not a fit of the table.")
     ] = None,
     simulations: Annotated[int, "Simulated tables: p-values are at least 1/(N + 1).", {"min": 19, **RARE}] = 199,
     level: Annotated[float, "The model fits where its p-value is above this.", RARE] = 0.05,
     strict: Annotated[bool, "Exit with code 1 if the model does not fit. The code is 0 otherwise.", RARE] = False,
     fitting: options.FitOptions = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
-    output: Annotated[
-        Path | None, options.output(f"Also write one line per column. {options.KINDS}", "Columns", "columns")
-    ] = None,
+    output: Annotated[Path | None, options.output("Also write one line per column.", "Columns", "columns")] = None,
     picture: Annotated[Path | None, options.picture("columns and pairs that fit worst")] = None,
     seed: Annotated[int, "Seed of the choice of rows and of the simulated tables.", {"min": 0, **RARE}] = 0,
 ) -> Answer | None:

@@ -18,7 +18,10 @@ from unrelu.errors import InvalidParameterError
 
 OTHERS = "*"  # columns that are not named
 _LISTS = ("columns", "drop", "id")  # options that are lists of columns
-KINDS = "csv, tsv (also gzipped), parquet, feather or arrow."  # of files with a table of numbers and text
+_KINDS = {"columns": " csv, tsv (also gzipped), parquet, feather or arrow, by its extension."}  # of files to write
+_KINDS |= dict.fromkeys(
+    ("table", "rows"), " csv, tsv (also gzipped), parquet, feather, arrow, npy or npz, by extension."
+)
 
 
 MARGINS = "auto|normal|log|boxcox|monotone"
@@ -56,7 +59,7 @@ class Output:
 
 def also(help_text: str, called: str = "", kind: str = "archive", fact: str = "", *names: str) -> Output:
     """A file that is written on request."""
-    return Output(None, called, kind, help_text, fact, names)
+    return Output(None, called, kind, help_text + _KINDS.get(kind, ""), fact, names)
 
 
 def output(help_text: str, called: str = "", kind: str = "archive", fact: str = "") -> Any:
@@ -98,7 +101,7 @@ def _margins(usual: str = "auto") -> Any:
 
 
 Tables = Annotated[list[str], tables()]
-Rows = Annotated[str, output("The table to write; - for csv on stdout. Its kind goes by extension.", kind="rows")]
+Rows = Annotated[str, output("The table to write; - for csv on stdout.", kind="rows")]
 Json = Annotated[bool, option("Print the answer as JSON.", "--json", show_default=False)]
 Seed = Annotated[int | None, "Makes the random draws repeatable.", {"min": 0}]
 Floor = Annotated[list[str] | None, floor()]
@@ -195,7 +198,12 @@ class FitOptions:
     components: Components = None
     method: Annotated[
         str | None,
-        "How to fit; robust, robust_cells against outliers. auto by default; unrelu fit --help-all lists them.",
+        "How to fit; robust, robust_cells against outliers. auto: by default, full_likelihood where that is quick or"
+        " limits vary, else one_pass; one_pass: censored likelihoods and weighted moments, for large tables; robust:"
+        " the same while up to nearly half of the rows are outliers; robust_cells: the same while single cells are bad,"
+        " and rows beside them; full_likelihood: all cells of a row together, factors plus noise, slower; sgd: Wu et"
+        " al. 2019, stochastic gradients, latent means above the floor; filtered_gradient: Bulusu et al. 2022, filtered"
+        " batches, the same; median: Wu et al. 2019, footnote 4, medians as means, the same.",
         {"metavar": "METHOD"},
     ] = None
     floor: Floor = None
@@ -212,7 +220,7 @@ class FitOptions:
                 )
 
     def parameters(self, seed: int, method: str = "auto") -> dict[str, Any]:
-        """The parameters of a learner; ``method`` is the one for a command whose user names none."""
+        """The parameters of a learner; ``method`` is the command's own, unless the option names one."""
         rank = None if self.components is None else number_or_auto("--components", self.components)
         return {
             "method": self.method or method,
@@ -293,7 +301,6 @@ def listed_items(texts: Sequence[str] | None) -> list[str]:
 
 
 def _number(text: str) -> float | None:
-    """A finite number, or None."""
     try:
         value = float(text)
     except ValueError:

@@ -12,7 +12,6 @@ import typer
 
 from unrelu.cli import options
 from unrelu.cli.frame import BAD_INPUT, INTERRUPTED, Answer, Job, command
-from unrelu.cli.help import METHODS
 from unrelu.cli.options import RARE
 from unrelu.errors import CannotPeelError, InputFileError, InvalidDataError, InvalidParameterError
 
@@ -33,7 +32,12 @@ def factor(
     job: Job,
     paths: options.Tables,
     components: Annotated[str, "The rank. auto chooses it by held-out cells.", {"metavar": "N|auto"}] = "auto",
-    method: Annotated[str, "How to recover the matrix.", {"metavar": "censored_als|tobit_em"}] = "censored_als",
+    method: Annotated[
+        str,
+        "How to recover the matrix. censored_als: least squares, exact where there is no noise; tobit_em: normal noise"
+        " inside the rectifier, its size, standard errors.",
+        {"metavar": "censored_als|tobit_em"},
+    ] = "censored_als",
     gauge: Annotated[
         str,
         "How T is split into C A' and b, which T leaves open. centered: b is T's mean; orthogonal: b is orthogonal to"
@@ -49,14 +53,8 @@ def factor(
     output: Annotated[Path, options.output("The factors file to write.", "Factors", fact="factors")] = Path(
         "factors.npz"
     ),
-    hidden: Annotated[
-        Path | None,
-        options.also("Also write T, below the floor as well. Its kind goes by extension.", "T", "table"),
-    ] = None,
-    latent: Annotated[
-        Path | None,
-        options.also("Also write the rows' latent vectors. A table, as --hidden.", "Latent vectors", "table"),
-    ] = None,
+    hidden: Annotated[Path | None, options.also("Also write T, below the floor as well.", "T", "table")] = None,
+    latent: Annotated[Path | None, options.also("Also write latent vectors.", "Latent vectors", "table")] = None,
     state: Annotated[
         Path | None,
         options.also("Keep the state in this file while working, and go on from it if it exists.", kind="kept"),
@@ -122,9 +120,7 @@ def graph(
     job: Job,
     paths: Annotated[
         list[str],
-        options.tables(
-            "Tables", " Or one file of unrelu fit --record --stderr jackknife, or of unrelu merge --record."
-        ),
+        options.tables("Tables", " Or a file of unrelu fit --record --stderr jackknife, or unrelu merge --record."),
     ],
     selection: Annotated[
         str,
@@ -133,13 +129,11 @@ def graph(
         " rate of 10 %, for many more rows than columns; or a penalty of the graphical lasso, from 0 to 1.",
         {"metavar": "auto|likely|ebic|stars|fdr|NUMBER"},
     ] = "auto",
-    groups: Annotated[
-        str | None, "The column whose labels say which rows belong together.", {"metavar": "COLUMN"}
-    ] = None,
+    groups: Annotated[str | None, "The column of labels of rows that belong together.", {"metavar": "COLUMN"}] = None,
     fitting: options.FittingWithoutComponents = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[
-        Path, options.output(f"One line per edge. {options.KINDS[:-1]}; or graphml.", "Edges", "edges")
+        Path, options.output("One line per edge. As --output of unrelu predict, or a graphml file.", "Edges", "edges")
     ] = Path("edges.csv"),
     saved: Annotated[
         Path | None,
@@ -223,7 +217,12 @@ def recover(
     components: Annotated[
         int | None, "Latent numbers per row. For a model of unrelu fit; all by default.", {"min": 1}
     ] = None,
-    method: Annotated[str, "How to recover the latent vectors.", {"metavar": "robust|lasso"}] = "robust",
+    method: Annotated[
+        str,
+        "How to recover the latent vectors. robust: up to nearly half of a row's values may be outliers; lasso: program"
+        " (47) of Mazumdar and Rawat 2018, as written.",
+        {"metavar": "robust|lasso"},
+    ] = "robust",
     prior: Annotated[
         str | None,
         "Prior of c, with --method robust. By default gaussian for a model, none for an npz file of arrays.",
@@ -240,16 +239,9 @@ def recover(
     floor: Annotated[list[str] | None, options.floor("The floor, for an npz file without one; 0 by default")] = None,
     floor_tolerance: options.Tolerance = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
-    output: Annotated[
-        Path, options.output("The clean table. Its kind goes by extension.", "Clean table", "table", "clean")
-    ] = Path("clean.csv"),
-    latent: Annotated[
-        Path | None, options.also("Also write the latent vectors. A table, as --output.", "Latent vectors", "table")
-    ] = None,
-    outliers: Annotated[
-        Path | None,
-        options.also("Also write the outliers' sizes, 0 elsewhere. A table.", "Outliers", "table"),
-    ] = None,
+    output: Annotated[Path, options.output("The clean table.", "Clean table", "table", "clean")] = Path("clean.csv"),
+    latent: Annotated[Path | None, options.also("Also write latent vectors.", "Latent vectors", "table")] = None,
+    outliers: Annotated[Path | None, options.also("Also write sizes of outliers.", "Outliers", "table")] = None,
     picture: Annotated[Path | None, options.picture("the table beside the clean one")] = None,
     seed: Annotated[int, "Seed of the search.", {"min": 0, **RARE}] = 0,
 ) -> Answer | None:
@@ -270,7 +262,7 @@ def recover(
     from unrelu.report.tables import facts, numbered, rows
     from unrelu.validation import check_choice
 
-    check_choice("method", method, list(METHODS["recover"]))
+    check_choice("method", method, ("robust", "lasso"))
     check_choice("prior", prior or "none", _PRIORS)
     robust = {"--prior": prior not in (None, "none"), "--noise-scale": noise_scale is not None}
     lasso = {"--penalty": penalty is not None, "--intercept": intercept}
@@ -321,12 +313,13 @@ def peel(
     linear: Annotated[bool, "The outputs are x = A h, not rectified. They may be negative."] = False,
     output_bias: Annotated[bool, "With --linear: the outputs are x = A h + a.", RARE] = False,
     method: Annotated[
-        str | None, "With --linear: how to find the weights.", {"metavar": "facets|separable", **RARE}
+        str | None,
+        "With --linear: how to find the weights. facets: by default, of any sign, by facets of the rows; separable: few"
+        " units with weights >= 0, by extreme rows, without --inputs.",
+        {"metavar": "facets|separable", **RARE},
     ] = None,
     hidden_method: Annotated[
-        str,
-        "How the innermost units' distribution is learned. A --method of unrelu fit.",
-        {"metavar": "METHOD", **RARE},
+        str, "How to fit the innermost units' distribution, as unrelu fit.", {"metavar": "METHOD", **RARE}
     ] = "one_pass",
     floor: Annotated[list[str] | None, options.floor("The floor of the outputs; 0 by default")] = None,
     floor_tolerance: options.Tolerance = 0.0,
@@ -334,14 +327,8 @@ def peel(
     output: Annotated[Path, options.output("The file of layers to write.", "Layers", fact="layers_file")] = Path(
         "layers.npz"
     ),
-    hidden: Annotated[
-        Path | None,
-        options.also("Also write the innermost units. A table, empty in rows not explained.", "Hidden units", "table"),
-    ] = None,
-    latent: Annotated[
-        Path | None,
-        options.also("With --inputs: also write them. A table, empty in rows without.", "Inputs", "table"),
-    ] = None,
+    hidden: Annotated[Path | None, options.also("Also write innermost units.", "Hidden units", "table")] = None,
+    latent: Annotated[Path | None, options.also("With --inputs: also write them.", "Inputs", "table")] = None,
     picture: Annotated[Path | None, options.picture("weights, units and inputs")] = None,
     seed: Annotated[int, "Seed of the search.", {"min": 0, **RARE}] = 0,
 ) -> Answer | None:
@@ -421,7 +408,7 @@ def _refuse_together(
         raise InvalidParameterError(
             f"--latent: {q} inputs behind {innermost} units are not looked for; --inputs must be below --widths."
         )
-    check_choice("method", method or "facets", list(METHODS["peel"]))
+    check_choice("method", method or "facets", ("facets", "separable"))
     for name in ("--output-bias", "--method"):
         if name in given and not linear:
             raise InvalidParameterError(f"{name} is for outputs that are not rectified: add --linear.")

@@ -60,7 +60,7 @@ def demo(
                 picture=lambda: digits.layer_picture(kept, names, (true, naive, distribution), learner.mean_stderr_),
             )
     share, skewness = float((kept <= 0.0).mean()), digits.mean_absolute_skewness(kept)
-    doubtful = len({column for diagnostic in learner.report_.diagnostics for column in diagnostic.columns})
+    warned = len({column for diagnostic in learner.report_.diagnostics for column in diagnostic.columns})
     facts = {
         "rows": len(before),
         "units": len(names),
@@ -68,7 +68,7 @@ def demo(
         "training_accuracy": accuracy,
         "share_floored": share,
         "mean_absolute_skewness": skewness,
-        "units_in_doubt": doubtful,
+        "units_with_warnings": warned,
         "errors": errors,
         "seconds": {name: round(value, 6) for name, value in seconds.items()},
         "seed": seed,
@@ -81,9 +81,8 @@ def demo(
         "Estimated: the moments of the pre-activations. Those of the pre-activations themselves are the truth here.",
         digits.comparison_table(errors, seconds),
         "Errors of mean and std are in units of each unit's true standard deviation.",
-        f"The pre-activations are not exactly normal (mean absolute skewness {skewness:.2f});",
-        "the last line shows what as many exactly normal rows would give.",
-        *([f"unrelu fit warns of it ({doubtful} units)."] if doubtful else []),
+        f"The pre-activations are not exactly normal (mean absolute skewness {skewness:.2f}).",
+        *([f"unrelu fit warns of it ({warned} units)."] if warned else []),
     ]
     return job.answer(facts, shown, [f"Next: unrelu info {model_path}"])
 

@@ -56,13 +56,8 @@ def impute(
     ] = None,
     fitting: options.FitOptions = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
-    output: Annotated[
-        Path, options.output("The completed table. Its kind goes by extension.", "Completed table", "table")
-    ] = Path("completed.csv"),
-    std: Annotated[
-        Path | None,
-        options.also("The cells' standard deviations; 0 where seen.", "Standard deviations", "table"),
-    ] = None,
+    output: Annotated[Path, options.output("The completed table.", "Completed table", "table")] = Path("completed.csv"),
+    std: Annotated[Path | None, options.also("Cells' standard deviations.", "Standard deviations", "table")] = None,
     mask: Annotated[Path | None, options.also("A table of 1 where a cell was filled in.", "Mask", "table")] = None,
     picture: Annotated[Path | None, options.picture("columns with most filled cells")] = None,
     seed: Annotated[int, "Seed of the fit and of the draws.", {"min": 0, **RARE}] = 0,
@@ -113,9 +108,7 @@ def predict(
     ] = False,
     fitting: options.FitOptions = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
-    output: Annotated[Path, options.output(f"One line per row. {options.KINDS}", "Predictions", "columns")] = Path(
-        "predicted.csv"
-    ),
+    output: Annotated[Path, options.output("One line per row.", "Predictions", "columns")] = Path("predicted.csv"),
     seed: Annotated[int, "Seed of the methods that draw.", {"min": 0, **RARE}] = 0,
 ) -> Answer | None:
     """Predict one column from the others, row by row.
@@ -175,9 +168,7 @@ def score(
     false_alarm_rate: Annotated[float, "Flag this share of the rows of a clean table.", RARE] = 0.01,
     fitting: options.FittingByOneMethod = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
-    output: Annotated[
-        Path | None, options.output(f"Also write one line per row or cell. {options.KINDS}", "Scores", "columns")
-    ] = None,
+    output: Annotated[Path | None, options.output("Also write one line per row or cell.", "Scores", "columns")] = None,
     picture: Annotated[Path | None, options.picture("the scores, or the bad cells")] = None,
     seed: Annotated[int, "Seed of the fit and of the simulated rows.", {"min": 0, **RARE}] = 0,
 ) -> Answer | None:
@@ -224,9 +215,7 @@ def clean(
     level: Annotated[float, "Change cells that are bad with a higher probability.", {"min": 0.0, "max": 1.0}] = 0.5,
     fitting: options.FittingByOneMethod = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
-    output: Annotated[
-        Path, options.output("The cleaned table. Its kind goes by extension.", "Cleaned table", "table")
-    ] = Path("cleaned.csv"),
+    output: Annotated[Path, options.output("The cleaned table.", "Cleaned table", "table")] = Path("cleaned.csv"),
     changes: Annotated[
         Path | None, options.also("Also write a line for every changed cell.", "Changes", "columns")
     ] = None,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +53,7 @@ _FAR = 30.0  # times the smallest: the largest value from which on axes of colum
 _ROWS = 4096  # of the sample
 _POINTS = 100  # evenly spaced in standard deviations, so that tails are seen
 _BAND = 0.99  # of the tables that the model fits have a given quantile within the band
-_MOST_ORDERED = 500  # columns beyond which the leaves of the tree stay as they come
+_MOST_ORDERED = 500  # columns up to which the order of the leaves is optimal
 _MOST = 10  # columns and pairs in a table for people
 _MOST_PAIRS = 100  # in JSON
 _MOST_DRAWN, _MOST_COLOURED = 6, 4  # columns and pairs in the picture
@@ -120,7 +120,6 @@ def check_columns(check: FitCheck) -> Facts:
 
 @facts.register
 def _(check: FitCheck) -> Facts:
-    """All columns, and the pairs that fit worst."""
     why, entries = dict(check.left_out), check_columns(check)
     names, margins = entries.pop("column"), entries.pop("margins")
     alone = ("fits", "verdict", "level", "p_value", "columns_p_value", "pairs_p_value")
@@ -182,29 +181,10 @@ def _(check: FitCheck, took: str, words: Callable[[str], str]) -> Rows:
 # --- quantiles of columns ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class ColumnQuantiles:
-    """Quantiles of a column between its limits, the smallest first: of the table, and of the fitted model.
+def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int = 5) -> list[dict[str, Any]]:
+    """The columns with the largest test statistics for skewness, largest first, for :func:`draw_quantiles`.
 
-    All in the table's units. ``low`` and ``high``: where the table's would be 99 times out of 100 if the model were
-    true. ``z`` is the test of skewness of latent values, standard normal then. ``margin``: its name, and its exponent.
-    """
-
-    name: str
-    seen: FloatArray
-    fitted: FloatArray
-    low: FloatArray
-    high: FloatArray
-    floor: float | None
-    ceiling: float | None
-    z: float
-    margin: str = "normal"
-
-
-def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int = 5) -> list[ColumnQuantiles]:
-    """The columns with the largest test statistics for skewness, largest first; another pass over the learned rows.
-
-    Rows that a robust fit took for outliers, with weights below half, are left out.
+    It takes another pass over the rows of the fit. Rows that a robust fit gave weights below half are left out.
     """
     model = learner.distribution_
     negated = model.ceiling < np.inf
@@ -233,9 +213,10 @@ def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int
         if model.margins is not None:
             shown, margin = model.margins[j].from_latent(shown), margin_words(model.margins[j])
         seen, fitted, low, high = shown
-        ends = [None if np.isinf(levels[j]) else float(levels[j]) for levels in (model.floor, model.ceiling)]
-        z = float(sign[j] * test.z[j])
-        found.append(ColumnQuantiles(labels(model)[j], seen, fitted, low, high, ends[0], ends[1], z, margin))
+        numbers = {"seen": seen, "fitted": fitted, "low": low, "high": high, "z": float(sign[j] * test.z[j])}
+        limits = {"floor": model.floor[j], "ceiling": model.ceiling[j]}
+        ends = {name: None if np.isinf(level) else float(level) for name, level in limits.items()}
+        found.append({"name": labels(model)[j], **numbers, **ends, "margin": margin})
     return found
 
 
@@ -259,7 +240,7 @@ def _points(values: FloatArray, mean: float, std: float, floor: float) -> FloatA
 
 
 def model_picture(
-    model: RectifiedGaussian, shares: Sequence[float] | FloatArray, worst: Sequence[ColumnQuantiles] = ()
+    model: RectifiedGaussian, shares: Sequence[float] | FloatArray, worst: Sequence[dict[str, Any]] = ()
 ) -> Figure:
     """The learned correlations, and two checks of single columns: the share at the floor, and quantiles above it.
 
@@ -281,17 +262,14 @@ def model_picture(
     if limited.any():
         _draw_shares(axes.pop(0), model, np.asarray(shares, dtype=np.float64), limited)
     for panel, column in zip(axes, worst, strict=False):
-        draw_quantiles(panel, column, legend=column is worst[0])
+        draw_quantiles(panel, **column, legend=column is worst[0])
     if worst and d > len(worst):
         parts[-1].suptitle("Checks of single columns, and those that the model fits least", fontsize=11, color=INK)
     return figure
 
 
 def column_order(correlation: FloatArray, most_ordered: int = _MOST_ORDERED) -> Numbers:
-    """An order with correlated columns side by side: the leaves of average-linkage clustering by 1 - |r|.
-
-    The order of the leaves is optimal for up to ``most_ordered`` columns.
-    """
+    """Columns by average-linkage clustering on 1 - |r|; the leaves' order is optimal up to ``most_ordered`` columns."""
     d = len(correlation)
     if d < 3:
         return np.arange(d)
@@ -333,17 +311,22 @@ def _draw_shares(axes: Axes, model: RectifiedGaussian, shares: FloatArray, limit
     tidy(axes, f"Values at the {limit}\n(off the line: does not fit)", "share in the table", "share the model implies")
 
 
-def draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool, note: str | None = None) -> None:
-    """The quantiles of a column against those of the model; ``note`` stands below its name."""
-    axes.fill_between(
-        column.fitted, column.low, column.high, color=HIDDEN, linewidth=0.0, label="99 % if the model holds"
-    )
-    ends: Any = (column.fitted[0], column.fitted[-1])
+def draw_quantiles(
+    axes: Axes, name: str, seen: FloatArray, fitted: FloatArray, low: FloatArray, high: FloatArray, *, legend: bool,
+    floor: float | None = None, ceiling: float | None = None, z: float = np.nan, margin: str = "normal", note: str = "",
+) -> None:  # fmt: skip
+    """Quantiles of a column between its limits against those of the model, the smallest first, in the table's units.
+
+    ``low`` and ``high``: where the table's would be 99 times out of 100 if the model were true. ``z`` is the test of
+    skewness of latent values, standard normal then. ``margin``: its name, and its exponent. ``note`` replaces ``z``.
+    """
+    axes.fill_between(fitted, low, high, color=HIDDEN, linewidth=0.0, label="99 % if the model holds")
+    ends: Any = (fitted[0], fitted[-1])
     axes.plot(ends, ends, color=INK, linewidth=0.8)
-    axes.plot(column.fitted, column.seen, ".", color=LEARNED, markersize=5, label="the table")
-    lowest, highest = min(column.seen[0], column.fitted[0]), max(column.seen[-1], column.fitted[-1])
-    logarithmic = column.margin != "normal" and highest > _FAR * lowest > 0.0
-    for word, level in (("floor", column.floor), ("ceiling", column.ceiling)):
+    axes.plot(fitted, seen, ".", color=LEARNED, markersize=5, label="the table")
+    lowest, highest = min(seen[0], fitted[0]), max(seen[-1], fitted[-1])
+    logarithmic = margin != "normal" and highest > _FAR * lowest > 0.0
+    for word, level in (("floor", floor), ("ceiling", ceiling)):
         if level is not None and (level > 0.0 or not logarithmic):
             axes.axhline(level, color=NAIVE, linestyle="--", linewidth=1.0)
             # Values leave the floor at the left, and meet the ceiling at the right: the other side is free.
@@ -355,12 +338,12 @@ def draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool, note: s
     axes.margins(0.06)
     if logarithmic:
         axes.set(xscale="log", yscale="log", ylim=(lowest / 1.5, highest * 1.5))
-    form = "" if column.margin == "normal" else f": {column.margin}"
-    test = "normal by construction" if column.margin == "monotone" else f"test of skewness: z = {column.z:+.1f}"
-    title = f"{short_name(column.name, 26 - len(form))}{form}\n({note or test})"
+    form = "" if margin == "normal" else f": {margin}"
+    test = "normal by construction" if margin == "monotone" else f"test of skewness: z = {z:+.1f}"
+    title = f"{short_name(name, 26 - len(form))}{form}\n({note or test})"
     tidy(axes, title, "quantiles of the model", "quantiles of the table")
     if legend:
-        axes.legend(frameon=False, fontsize=8, loc="upper left" if column.ceiling is None else "lower right")
+        axes.legend(frameon=False, fontsize=8, loc="upper left" if ceiling is None else "lower right")
 
 
 # --- the picture of a check ----------------------------------------------------------------------
@@ -378,9 +361,7 @@ def check_picture(check: FitCheck) -> Figure:
     for j in columns:
         note = f"{check.margins[j]}; p = {check.column_p_value[j]:.3g}, adjusted {check.column_adjusted[j]:.3g}"
         points = check.quantiles[:, :, j]
-        seen, fitted, low, high = points[:, ~np.isnan(points[0])]
-        shown = ColumnQuantiles(check.names[j], seen, fitted, low, high, None, None, np.nan)
-        draw_quantiles(axes.pop(0), shown, legend=j == columns[0], note=note)
+        draw_quantiles(axes.pop(0), check.names[j], *points[:, ~np.isnan(points[0])], legend=j == columns[0], note=note)
     if pairs:
         counts, residuals = axes[:2]
         # Square roots of counts have the same scatter everywhere.
@@ -397,7 +378,6 @@ def check_picture(check: FitCheck) -> Figure:
 def _scatter(
     axes: Axes, check: FitCheck, point: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 ) -> None:
-    """Every quadrant of every pair; those that fit worst in colours."""
     first, second = np.triu_indices(len(check.names), 1)
     expected = np.maximum(check.expected[..., first, second], 1e-9)
     x, y = (each.ravel() for each in point(check.observed[..., first, second], expected))

@@ -45,8 +45,7 @@ _BRIGHTEST = 99.0  # percentile of the weights' sizes from which on colours are 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Layers from the outermost inwards, their weights (d x p), the columns' names, and the distribution of the
-    innermost units.
+    """Layers from the outermost inwards, weights (d x p), columns' names, the innermost units' distribution.
 
     ``undetermined`` names, for each layer, the outputs whose weights the table does not determine. ``distribution`` is
     None where the next layer could not be peeled off. Where inputs were found: their weights (p x q) and bias, the
@@ -107,8 +106,8 @@ class Network:
             names, _share_off(layer), self.distribution.mean.tolist(), self.distribution.std.tolist(), strict=True
         )
         return [
-            {"unit": unit, "share_off": off, "bias": bias, "norm": size, "doubtful": i in layer.doubtful_units}
-            for i, (unit, off, bias, size) in enumerate(facts)
+            {"unit": unit, "share_off": off, "mean": mean, "std": std, "doubtful": i in layer.doubtful_units}
+            for i, (unit, off, mean, std) in enumerate(facts)
         ]
 
     def facts(self) -> Facts:
@@ -143,9 +142,9 @@ class Network:
     def rows(self) -> Rows:
         """A column for every layer, the first units, and the first inputs."""
         tables: Rows = [self._layer_table()]
-        if units := [{**unit, "said": "doubtful" * unit["doubtful"]} for unit in self.units()]:
+        if units := [{**unit, "note": "doubtful" * unit["doubtful"]} for unit in self.units()]:
             columns = [("<innermost unit", "{unit}"), (">rows off", "{share_off:.1%}")]
-            columns += [(">latent mean (bias)", "{bias:.4g}"), (">latent sd", "{norm:.4g}"), ("", "{said}")]
+            columns += [(">latent mean", "{mean:.4g}"), (">latent sd", "{std:.4g}"), ("", "{note}")]
             tables.append(table_of(units, *columns, most=_MOST_UNITS))
         if self.input_weights is None:
             return tables
@@ -236,7 +235,6 @@ def peel_picture(network: Network, units: FloatArray, beside: tuple[FloatArray, 
 def _draw_layer(
     figure: SubFigure, number: int, layer: LayerReport, weights: FloatArray, names: tuple[str, ...]
 ) -> None:
-    """The layer's weights, and beside their rows bars of how often units are off."""
     left, right = figure.subplots(1, 2, width_ratios=[2.6, 1.0])
     d, p = weights.shape
     grey = " (grey: not determined)" if np.isnan(weights).any() else ""
@@ -285,9 +283,9 @@ def _draw_unit(axes: Axes, unit: int, values: FloatArray, network: Network) -> N
     axes.stairs(density, edges, fill=True, color=SEEN, label="rows")
     off = f"off in {1.0 - len(on) / max(len(values), 1):.0%}"
     if network.distribution is not None:
-        bias, size = float(network.distribution.mean[unit]), float(network.distribution.std[unit])
-        implied = float(norm.cdf(-bias / size)) if size > 0.0 else float(bias <= 0.0)
-        curve = norm.pdf(edges, bias, size) if size > 0.0 else np.zeros(len(edges))
+        mean, std = float(network.distribution.mean[unit]), float(network.distribution.std[unit])
+        implied = float(norm.cdf(-mean / std)) if std > 0.0 else float(mean <= 0.0)
+        curve = norm.pdf(edges, mean, std) if std > 0.0 else np.zeros(len(edges))
         axes.plot(edges, curve, color=LEARNED, linewidth=2, label="learned")
         off += f", learned {implied:.0%}"
     doubtful = " (doubtful)" if unit in network.layers[-1].doubtful_units else ""
@@ -302,7 +300,6 @@ def _draw_unit(axes: Axes, unit: int, values: FloatArray, network: Network) -> N
 
 
 def _draw_inputs(figure: SubFigure, weights: FloatArray, choice: tuple[tuple[int, float], ...]) -> None:
-    """The weights of the inputs, and the residuals that chose their number."""
     left, right = figure.subplots(1, 2, width_ratios=[2.6, 1.0])
     n_units, n_inputs = weights.shape
     _draw_weights(left, weights, numbered("h", n_units), numbered("z", n_inputs), _MOST_INPUT_NAMES, scale=True)

@@ -36,8 +36,7 @@ def _(
     std_stderr: ArrayLike | None = None,
     correlation_stderr: FloatArray | None = None,
 ) -> Facts:
-    """Each column: mean and standard deviation of the latent y, with standard errors (None where there are none); the
-    strongest pairs; and with margins, these and the columns in the user's units."""
+    """Latent means and sds with errors (None without); strongest pairs; margins, and columns in the user's units."""
     numbers: dict[str, Any] = {
         "floor": [level if math.isfinite(level) else None for level in model.floor.tolist()],
         "ceiling": [level if math.isfinite(level) else None for level in model.ceiling.tolist()],
@@ -111,7 +110,8 @@ def model_tables(entries: Facts, title: str = "") -> list[Table]:
     shares = [(">floored", "{share:.1%}")] * any(column["share_floored"] is not None for column in columns)
     moments = (">latent mean", "{mean}"), (">latent sd", "{std}")
     limits = [(">floor", "{limit}")] * (len({line["limit"] for line in lines}) > 1)
-    tables = [table_of(lines, ("column", "{name}"), *shares, *moments, *limits, title=title, most=_MOST_COLUMNS)]
+    scale = "on the scale on which a column is normal:" if entries.get("margins") and not title else title
+    tables = [table_of(lines, ("column", "{name}"), *shares, *moments, *limits, title=scale, most=_MOST_COLUMNS)]
     by_distribution: dict[str, list[Facts]] = {}
     for line, margin, column in zip(lines, entries.get("margins", ()), entries.get("column_summary", ()), strict=False):
         error = margin.get("exponent_stderr", math.nan)
@@ -192,7 +192,8 @@ def _of_model(model: RectifiedGaussian, written: Words, header: Mapping[str, Any
         likelihood = {}
     for name, value in {**report, **{k: v for k, v in details.items() if k != "report"}}.items():
         if name not in _LEFT_TO_JSON and value is not None:
-            described[name.replace("_", " ")] = in_words(_plain(value))
+            share = name.startswith("share_") and isinstance(value, float)
+            described[name.replace("_", " ")] = f"{value:.1%}" if share else in_words(_plain(value))
     entries = {
         "n_features": model.n_features,
         "variance_shares": shares,
@@ -224,7 +225,6 @@ def _of_learner(learner: RectifiedGaussianLearner, written: Words, header: Mappi
 
 
 def _of_mixture(mixture: RectifiedGaussianMixture, written: Words, header: Mapping[str, Any], path: Path) -> Contents:
-    """Parameters and report, and every group's columns."""
     entries, shown = _of_anything(mixture, written, header, path)
     entries["groups"] = []
     for number, (distribution, share) in enumerate(
@@ -304,7 +304,6 @@ _KINDS: dict[str, tuple[str, Callable[[Any, Words, Mapping[str, Any], Path], Con
 
 
 def _described(model: RectifiedGaussian, shares: list[float]) -> dict[str, str]:
-    """Columns, limits, margins where one is not normal, and the spread of the numbers."""
     limits = {}
     for name, levels in (("floor", model.floor), ("ceiling", model.ceiling)):
         finite = levels[np.isfinite(levels)]
@@ -317,9 +316,7 @@ def _described(model: RectifiedGaussian, shares: list[float]) -> dict[str, str]:
         "columns": f"{model.n_features:,}{'' if model.feature_names is not None else ' (without names)'}",
         **(limits or {"floor": "none"}),
         **margins,
-        "latent mean": _range(model.mean),
-        "latent sd": _range(model.std),
-        "variance in the first components": ", ".join(f"{share:.1%}" for share in shares) + " (columns standardized)",
+        "variance by component": ", ".join(f"{share:.1%}" for share in shares),
     }
 
 
@@ -370,4 +367,4 @@ _LIKELIHOOD = ("log_likelihood", "n_parameters", "rows", "aic", "bic")
 # Entries that other lines and tables show, and numbers of the methods, which --json alone has.
 _LEFT_TO_JSON = {"columns", "likelihood", "strongest_correlations", "share_floored_by_column", "n_features", "floor"}
 _LEFT_TO_JSON |= {"ceiling", "diagnostics", "log_likelihood", "n_parameters", "nearest", "shrinkage"}
-_LEFT_TO_JSON |= {"pairs_never_above_together", "nonnegative_mean"}
+_LEFT_TO_JSON |= {"pairs_never_above_together", "nonnegative_mean", "effective_rows", "rounds", "settled"}

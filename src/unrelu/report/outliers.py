@@ -94,7 +94,6 @@ def score_lines(
 
 @facts.register
 def _(scored: Verdict, detector: FloorOutlierDetector, ids: Mapping[str, Sequence[str]]) -> Facts:
-    """Counts, and the most outlying rows."""
     names, most_outlying = labels(detector.distribution_), []
     weights: FloatArray | None = getattr(detector, "row_weights_", None)
     for row in scored.top.tolist():
@@ -158,8 +157,7 @@ def _row_columns(ids: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
 
 
 class OutlyingCells:
-    """The ``top`` most outlying cells of a table, or all of them in this order, each with its prediction by the rest of
-    its row.
+    """The ``top`` most outlying cells, or all in this order, each with its prediction by the rest of its row.
 
     ``scores``: signed standard deviations and probabilities of being bad of all cells, NaN where missing. ``blocks``
     are the same rows, ``numbers`` theirs in the table if they are only some; ``ids`` are the table's columns of text.

@@ -151,7 +151,6 @@ def layer_picture(
 
 
 def _draw_unit(axes: Axes, y: FloatArray, estimates: list[tuple[float, float]]) -> None:
-    """A histogram of seen and hidden values, and the normal curves of two (mean, std)."""
     width = np.ptp(y) / 40.0
     # Whole multiples of the width, so that one edge is the floor.
     edges = np.arange(np.floor(y.min() / width), np.ceil(y.max() / width) + 1.0) * width

@@ -196,12 +196,11 @@ class Seen:
 
 
 def read_distinct(texts: Sequence[str], codes: NDArray[np.integer[Any]], decimal: str) -> tuple[NDArray[Any], Seen]:
-    """A column of text as numbers, and its cells that are not plain: cell i is ``texts[codes[i]]``. Raises
-    UnreadableCell.
+    """A column of text (cell i is ``texts[codes[i]]``) as numbers, and its cells that are not plain.
 
     The numbers are complex where a cell states a limit or was not detected: the imaginary part is -1 where a cell is
     at most its number (NaN where it was not detected), 1 where it is at least. Readers and blocks pass such numbers on
-    until :func:`at_limits` makes limits of them.
+    until :func:`at_limits` makes limits of them. Raises UnreadableCell.
     """
     values: list[float | complex] = []
     seen = Seen()

@@ -193,7 +193,6 @@ class Condition:
         return answer
 
     def _constants(self, node: ast.expr, several: bool) -> list[str | float]:
-        """A number or a text, or several of them."""
         match node:
             case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items) if several and items:
                 return [constant for each in items for constant in self._constants(each, False)]
@@ -314,7 +313,6 @@ class ChosenTable(TableFile):
         return None, kept
 
     def _number(self, position: int) -> float:
-        """A key as a number."""
         text = self._keys[position - self._own]
         number = plain_float(text) if text else np.nan
         if number is None:

@@ -292,7 +292,6 @@ def _unpacked(path: str, packing: str | None) -> Iterator[Any]:
 
 
 def _table_in(path: str) -> str:
-    """The name of the one table in a zip archive."""
     with zipfile.ZipFile(path) as archive:
         # what a Mac adds to its archives is no table
         names = [name for name in archive.namelist() if not name.startswith("__MACOSX/") and not name.endswith("/")]

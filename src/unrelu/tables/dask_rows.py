@@ -98,12 +98,10 @@ def _is_dask(table: Any) -> bool:
 
 
 def _chunks_of(table: Any) -> list[Any]:
-    """The chunks in order, each lazy."""
     return list(np.asarray(table.to_delayed(), dtype=object).ravel())
 
 
 def _type_of_columns(table: Any) -> np.dtype[Any]:
-    """The float type that holds all columns of a frame."""
     from pandas.api.types import is_numeric_dtype
 
     kinds = dict(zip(map(str, table.columns), table.dtypes, strict=True))
@@ -124,7 +122,6 @@ def _type_of_columns(table: Any) -> np.dtype[Any]:
 
 
 def _blocks(chunk: Any, weights: Any = None, *, names: tuple[str, ...] | None, dtype: np.dtype[Any]) -> Iterator[Block]:
-    """A computed chunk in blocks."""
     if names is None:
         values = as_floats(np.asarray(chunk))
     elif tuple(map(str, chunk.columns)) == names:

@@ -182,7 +182,6 @@ class LayerSamples(Samples):
             hook.remove()
 
     def _rows(self, output: Any) -> Any:
-        """Outputs with their units as columns."""
         output = output[0] if isinstance(output, tuple | list) else output
         if output.ndim < 2:
             raise InvalidDataError(

@@ -87,7 +87,6 @@ class NpyTable(TableFile):
             )
 
     def _tables(self, rows: int) -> Iterator[NDArray[Any]]:
-        """All columns, so many rows at a time."""
         order: Literal["F", "C"] = "F" if self._by_columns else "C"
         with damage_reported(self.name, self.kind):
             mapped = np.memmap(self._path, self._dtype, "r", self._offset, self._shape, order)
@@ -129,7 +128,6 @@ class NpzTable(NpyTable):
         return heads[self._member]
 
     def _complete(self) -> None:
-        """Read the names."""
         with zipfile.ZipFile(self._path) as archive:
             if f"{NAMES_KEY}.npy" not in archive.namelist():
                 return

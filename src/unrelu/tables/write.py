@@ -131,7 +131,6 @@ def names_or_numbers(names: Sequence[str] | None, n_columns: int) -> tuple[str, 
 
 
 def _write_arrow(stream: IO[bytes], kind: str, schema: Any, batches: Iterator[Any]) -> None:
-    """Arrow's batches as a file of that kind."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
     from pyarrow import parquet

@@ -128,18 +128,17 @@ def report_of(learner: Any, path: FilePath, X: Any, wanted: dict[str, Any]) -> N
 def page_rows(found: dict[str, Any], size: int, seconds: float) -> list[str]:
     """A page of so many bytes in a few lines, for the terminal."""
     table, checked, outliers = found["table"], found["check"], found["outliers"]
-    return [
+    kinds = ", ".join(diagnostic["kind"] for diagnostic in found["diagnostics"])
+    lines = [
         f"A page of {size / 1e6:.1f} MB about {counted(table['n_rows'], 'row')} of"
         f" {counted(table['n_columns'], 'column')}, {percent(table['share_floored'])} of the cells at their floor, in"
         f" {seconds:.2f} s.",
-        *([checked["verdict"]] if checked else []),
-        *([f"Flagged {counted(outliers['flagged'], 'row')} as outlying."] if outliers else []),
-        *([f"Left out: {'; '.join(found['left_out'])}."] if found["left_out"] else []),
-        *(
-            [f"Warnings on the page: {', '.join(each['kind'] for each in found['diagnostics'])}."]
-            * bool(found["diagnostics"])
-        ),
+        checked and checked["verdict"],
+        outliers and f"Flagged {counted(outliers['flagged'], 'row')} as outlying.",
+        found["left_out"] and f"Left out: {'; '.join(found['left_out'])}.",
+        kinds and f"Warnings on the page: {kinds}.",
     ]
+    return [line for line in lines if line]
 
 
 def _of_rows(

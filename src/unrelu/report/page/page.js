@@ -285,9 +285,9 @@
   const system = matchMedia("(prefers-color-scheme: dark)");
   const theme = by("theme");
   const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
-  const tell = () => { theme.textContent = dark() ? "Light" : "Dark"; theme.setAttribute("aria-pressed", String(dark())); };
-  theme.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; tell(); draw(); });
-  system.addEventListener("change", () => { tell(); draw(); });
+  const label = () => { theme.textContent = dark() ? "Light" : "Dark"; theme.setAttribute("aria-pressed", String(dark())); };
+  theme.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; label(); draw(); });
+  system.addEventListener("change", () => { label(); draw(); });
   // Paper is narrower than a screen: charts keep their size there, and the style scales them down.
   const charts = Array.from(document.querySelectorAll(".chart"));
   const fix = (chart) => { [chart.style.width, chart.style.height] = [`${chart.offsetWidth}px`, `${chart.offsetHeight}px`]; };
@@ -295,7 +295,7 @@
   let before;
   addEventListener("beforeprint", () => { before = root.dataset.theme; root.dataset.theme = "light"; draw(); charts.forEach(fix); });
   addEventListener("afterprint", () => { charts.forEach(loosen); if (before) root.dataset.theme = before; else delete root.dataset.theme; draw(); });
-  tell();
+  label();
 
   // --- the chart library, which is packed -------------------------------------------------------------
   const unpacked = async () => {

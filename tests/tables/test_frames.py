@@ -94,9 +94,9 @@ def test_all_columns_of_text_are_named_with_a_line_that_works(library):
     X = library.DataFrame({**columns, "day": library.Series(days).astype("datetime64[ns]") if library is pd else days})
     with pytest.raises(
         InvalidDataError, match=r"Columns 'site' \(text, row 0 .*: 'A'\), 'when' .*, 'day' \(dates"
-    ) as told:
+    ) as shown:
         unrelu.RectifiedGaussianLearner(margins="normal").fit(X)
-    line = str(told.value).rpartition("Leave them out: ")[2].rstrip(".")
+    line = str(shown.value).rpartition("Leave them out: ")[2].rstrip(".")
     learner = unrelu.RectifiedGaussianLearner(margins="normal").fit(eval(line, {"X": X}))
     assert learner.n_features_in_ == 1
     with pytest.raises(InvalidDataError, match="'when'"):
@@ -108,9 +108,9 @@ def test_all_columns_of_text_of_an_array_are_named_with_a_line_that_works():
     X = np.column_stack([["A", "B"] * 50, rng.normal(size=(100, 2)).clip(0).astype(str), ["mg"] * 100])
     with pytest.raises(
         InvalidDataError, match=r"Columns number 0 \(text, row 0 .*: 'A'\), number 3 .*np.delete"
-    ) as told:
+    ) as shown:
         unrelu.RectifiedGaussianLearner(margins="normal").fit(X)
-    line = str(told.value).rpartition("Leave them out: ")[2].rstrip(".")
+    line = str(shown.value).rpartition("Leave them out: ")[2].rstrip(".")
     assert unrelu.RectifiedGaussianLearner(margins="normal").fit(eval(line)).n_features_in_ == 2
 
 

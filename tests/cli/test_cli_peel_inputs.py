@@ -128,7 +128,7 @@ def test_as_many_inputs_as_units_is_peeling_as_ever(run, folder):
         run("sample", "layers.npz", "-n", 5, "-o", "rows.csv").exit_code == 0
     )  # of hidden units that have a distribution
     result = run("peel", "L.npy", "--linear", "--inputs", 2, "--latent", "z.csv", "-o", "out.npz")
-    assert result.exit_code == 2  # the table asked for is not there
+    assert result.exit_code == 2  # the requested table is not there
     assert "The inputs were not found: no table of them is written." in result.stdout
     assert not (folder / "z.csv").exists()
 
@@ -162,7 +162,7 @@ UNFINISHED = ["--linear", "--widths", 6, "--inputs", 2, "--latent", "z.csv", "--
 @pytest.mark.slow
 def test_what_was_found_when_time_was_up_is_written(run, folder, linear):
     result = run("peel", linear, *UNFINISHED, "--max-seconds", "1e-6", "--picture", "p.svg", "--json")
-    assert _unfinished(result, 2, "The time was up").endswith("Raise --max-seconds.")
+    assert "Raise --max-seconds. [" in _unfinished(result, 2, "The time was up")
     assert (folder / "p.svg").exists()
     assert not (folder / "z.csv").exists()
     line = run("sample", "out.npz", "-o", "rows.csv").stderr
@@ -249,18 +249,18 @@ def test_unusable_arguments_are_refused_before_anything_is_read(run, refused, li
     assert words in refused(run("peel", linear, "--linear", "--widths", 6, *arguments, "-o", "out.npz"))
 
 
-def test_a_wrong_number_of_inputs_is_told_in_the_words_of_the_command(run, refused, linear):
+def test_a_wrong_number_of_inputs_is_an_error_in_the_words_of_the_command(run, refused, linear):
     line = refused(run("peel", linear, "--linear", "--widths", 6, "--inputs", 3, "-o", "out.npz"))
     assert line.startswith("Error: --inputs 3 is too large: 2 inputs explain ")
     assert line.endswith("Lower --inputs, or let 'auto' find it.")
 
 
 def test_damaged_files_are_refused(done, run, refused, folder):
-    told = {"f.npz": "inner.weights has shape (5, 2) instead of (6, 2)", "g.npz": "has 5 units, not 6"}
+    shown = {"f.npz": "inner.weights has shape (5, 2) instead of (6, 2)", "g.npz": "has 5 units, not 6"}
     for name, source in (("f.npz", done[0] / "layers.npz"), ("g.npz", GOLDEN / "linear_generator.npz")):
         with np.load(source) as archive:
             arrays = {key: archive[key] for key in archive.files}
         (inner,) = (key.removesuffix("weights") for key in arrays if key.endswith("inner.weights"))
         shorter = {f"{inner}{part}": arrays[f"{inner}{part}"][:-1] for part in ("weights", "bias")}
         np.savez(name, **{**arrays, **shorter})
-        assert told[name] in refused(run("sample", name))
+        assert shown[name] in refused(run("sample", name))

@@ -71,7 +71,7 @@ def test_limits_that_contradict_each_other_are_refused(opened):
         opened("a\n<5\n>2\n", limits="highest")
 
 
-def test_what_was_not_detected_is_missing_by_default_and_told(opened):
+def test_nondetects_are_missing_by_default_with_a_warning(opened):
     rows, limits, notes = opened("As,Pb\nND,1\n0.5,BDL\n2,3\nNA,<LOD\n")
     np.testing.assert_array_equal(rows, [[NAN, 1], [0.5, NAN], [2, 3], [NAN, NAN]])
     assert limits is None

@@ -34,7 +34,7 @@ def save(request, tmp_path):
     return write
 
 
-def test_rows_names_and_size_are_known(save, table, all_rows):
+def test_rows_names_and_size(save, table, all_rows):
     path = save(pa.table({name: table[:, i] for i, name in enumerate("abc")}))
     samples = open_samples(path)
     assert (samples.n_rows, samples.n_features, samples.feature_names) == (1100, 3, ("a", "b", "c"))
@@ -104,7 +104,7 @@ def test_all_columns_that_are_not_numbers_are_named_in_one_message(save, all_row
     assert open_samples(path, drop=["site", "day", "b"], nondetect="missing").feature_names == ("a",)
 
 
-def test_columns_in_the_order_asked_for(save, all_rows):
+def test_columns_in_the_given_order(save, all_rows):
     path = save(pa.table({"a.b": [1.0], "c": [2.0], "d": [3.0]}))
     samples = open_samples(path, columns=["d", "a.b"])
     assert samples.feature_names == ("d", "a.b")

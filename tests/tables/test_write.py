@@ -46,7 +46,7 @@ def test_blocks_are_written_like_the_whole(tmp_path, monkeypatch, table, extensi
 
 @pytest.mark.parametrize("extension", ["csv", "csv.gz", "parquet", "feather"])
 def test_rows_are_written_as_they_come(tmp_path, monkeypatch, extension):
-    """Never more than one chunk is held: a block is asked for only once its forerunners are written."""
+    """Never more than one chunk is held: a block is read only once those before it are written."""
     monkeypatch.setattr(write, "CELLS_PER_CHUNK", 10)
     batches = 0
     original = write._write_arrow

@@ -149,7 +149,7 @@ def test_all_columns_of_text_are_named_in_one_message(written, all_rows):
     assert open_samples("data.csv", id=["site", "date", "unit"]).ids()["unit"] == ["mg"] * 8
 
 
-def test_a_bad_cell_is_told_beside_columns_of_text(written):
+def test_a_bad_cell_is_named_beside_columns_of_text(written):
     rows = "".join(f"{i},s{i},{i}\n" for i in range(1, 9))
     said = refusal(written(f",site,As\n{rows}9,s9,trace\n"))
     assert "columns 'column 1' (no name, is it a row index?), 'site' (text, row 1 (line 2): 's1') hold no" in said

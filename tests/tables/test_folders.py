@@ -96,7 +96,7 @@ def test_bad_files_are_left_out_wholly(folder, all_rows):
 
 
 @pytest.mark.filterwarnings(r"error:(?s).*\[skipped-files\]")
-def test_nothing_is_said_where_all_files_are_sound(all_rows):
+def test_no_warning_where_all_files_are_sound(all_rows):
     three_files()
     samples = open_samples("*.parquet", skip_bad_files=True)
     assert (dict(samples.skipped_files), len(all_rows(samples))) == ({}, 3000)

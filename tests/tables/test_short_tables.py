@@ -20,7 +20,7 @@ class Counted(ArraySamples):
         return super().blocks()
 
 
-def test_rows_are_read_once_however_often_they_are_asked_for():
+def test_rows_are_read_once_for_any_number_of_passes():
     X = np.maximum(np.random.default_rng(0).standard_normal((200, 3)), 0.0)
     rows = Counted(X, block_rows=60)
     unrelu.RectifiedGaussianLearner("full_likelihood", margins="normal").fit(rows)
@@ -36,7 +36,7 @@ def test_longer_tables_are_as_they_are():
     assert_array_equal(np.concatenate([block.values for block in short.blocks()]), np.ones((10, 3)))
 
 
-def test_what_files_know_is_still_known(tmp_path):
+def test_ids_and_notes_of_files_are_kept(tmp_path):
     path = tmp_path / "rows.csv"
     path.write_text("site,As\nA,0.5\nB,<0.25\nC,1.5\n")
     rows = held(open_samples(path, id="site"))

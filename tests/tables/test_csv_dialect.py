@@ -39,7 +39,7 @@ def text_of(header: list[str] | None, values: np.ndarray) -> str:
     ],
     ids=["semicolons", "tabs", "tabs and commas", "bars", "quoted commas", "BOM", "utf-16", "utf-16 be"],
 )
-def test_separators_decimal_marks_and_encodings_are_told(written, all_rows, content):
+def test_separators_decimal_marks_and_encodings_are_detected(written, all_rows, content):
     samples = open_samples(written(content))
     assert samples.feature_names == ("a", "b")
     np.testing.assert_array_equal(all_rows(samples), [[1.5, 2.25], [3, 0.5]])
@@ -51,7 +51,7 @@ def test_separators_decimal_marks_and_encodings_are_told(written, all_rows, cont
     ['a,b\n"1,234.5",7\n"12,345,678",8\n', "a;b\n1.234,5;7\n12.345.678;8\n", "a;b\n1 234,5;7\n12 345 678;8\n"],
     ids=["points", "commas", "spaces"],
 )
-def test_thousands_separators_are_read_and_told(written, all_rows, content):
+def test_thousands_separators_are_read_and_noted(written, all_rows, content):
     samples = open_samples(written(content))
     np.testing.assert_array_equal(all_rows(samples), [[1234.5, 7], [12345678, 8]])
     assert "read with thousands separators" in samples.notes[0]
@@ -90,7 +90,7 @@ def test_a_comma_in_a_text_column_changes_nothing(written, all_rows):
         ["1", "3", "2", "10"],  # neither rising by ones nor of another magnitude
     ],
 )
-def test_a_header_of_numbers_is_found_and_told(written, all_rows, header):
+def test_a_header_of_numbers_is_found_with_a_warning(written, all_rows, header):
     path = written(text_of(header, NUMBERS))
     with warns("guessed-header", match=r"data.csv: the first line \(.*\) was read as column names: .* header=False"):
         samples = open_samples(path)
@@ -104,7 +104,7 @@ def test_a_header_of_other_magnitudes_is_found(written):
         assert open_samples(path).feature_names == ("105", "2230", "318", "47")
 
 
-def test_header_can_be_said(written, all_rows):
+def test_header_can_be_given(written, all_rows):
     path = written(text_of(["1", "2", "3", "4"], NUMBERS))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -115,7 +115,7 @@ def test_header_can_be_said(written, all_rows):
             open_samples(written("As,Pb\n1,2\n"), header=False)
 
 
-def test_an_open_case_is_read_as_data_and_told(written):
+def test_an_open_case_is_read_as_data_with_a_warning(written):
     counts = np.random.default_rng(1).poisson(3.0, (40, 4))
     with warns("guessed-header", match="was read as data, .* Give header=True if it names the columns"):
         assert open_samples(written(text_of(["1", "2", "3", "4"], counts))).feature_names is None
@@ -151,7 +151,7 @@ def test_whole_numbers_that_come_together_in_data_are_data_in_silence(written):
             assert open_samples(written(text + "\n")).feature_names is None
 
 
-def test_wide_tables_have_rows_enough_to_judge_a_header(written):
+def test_wide_tables_have_rows_enough_to_find_a_header(written):
     values = np.random.default_rng(6).gamma(2.0, size=(12, 8000)).round(3)
     with warns("guessed-header"):
         assert open_samples(written(text_of([str(100 + j) for j in range(8000)], values))).n_features == 8000
@@ -244,7 +244,7 @@ def test_limits_far_down_in_a_packed_file_are_refused_unless_it_is_looked_throug
     assert all_rows(samples)[-1].tolist() == [0.5, 3]
 
 
-def test_words_far_down_are_read_and_told(written, all_rows):
+def test_words_far_down_are_read_and_noted(written, all_rows):
     samples = open_samples(written(long_text("ND"), "x.csv.gz"))
     rows = all_rows(samples)
     assert rows.shape == (150_001, 2)
