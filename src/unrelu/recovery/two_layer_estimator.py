@@ -111,6 +111,9 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         "output_weights_", "output_bias_", "column_identifiable_", "hidden_distribution_", "outlier_rows_", "report_",
         "n_hidden_", *_OF_INPUTS,
     )  # fmt: skip
+    _no_weights = (
+        "units are found from facets that rows lie on exactly, not from averages over rows. Leave out rows of weight 0."
+    )
     _learned: TwoLayers | Peeled | None = None
 
     def __init__(

@@ -14,7 +14,7 @@ from unrelu.contracts import BoolArray, FloatArray, Samples
 from unrelu.estimators import FloorImputer
 from unrelu.margins import Normal
 from unrelu.model import RectifiedGaussian
-from unrelu.posterior.cells import Cells, SampledCells
+from unrelu.posterior.cells import Cells, sampled_cells
 from unrelu.posterior.density import naming_gross
 from unrelu.posterior.draws import drawn, drawn_parts
 from unrelu.posterior.marginals import Prediction, imputed, predicted
@@ -127,15 +127,15 @@ class Completion:
 
     def picture(self) -> Figure:
         """Of some of the rows, chosen by chance. To be asked for before the rows: it makes the pass."""
-        sample = SampledCells.of((cells for cells, _ in self._pass()), _PICTURED, self._seed)
-        cells, d = sample.cells, len(self._names)
+        cells, rows, _ = sampled_cells((cells for cells, _ in self._pass()), _PICTURED, self._seed)
+        d = len(self._names)
         if self._draws:
             completed = drawn(self._model, cells, 1, self._seed, self._filling)[0]
         else:
             chosen, first = [], 0
             for block in self._kept_blocks("rows"):
-                here = (sample.rows >= first) & (sample.rows < first + len(block))
-                chosen.append(block[sample.rows[here] - first, :d])
+                here = (rows >= first) & (rows < first + len(block))
+                chosen.append(block[rows[here] - first, :d])
                 first += len(block)
             completed = np.vstack(chosen)
         columns = filled_columns(self._model, cells, completed, self._filling.filled(cells))

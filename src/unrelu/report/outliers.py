@@ -48,8 +48,8 @@ _FLAGGED = (
     " rows are."
 )
 _CELLS = (
-    "Score: standard deviations between a cell and what the rest of its row predicts, for a cell at its limit as far as"
-    " it should have been beyond; predicted: mean ± standard deviation of the uncut value, in the table's units."
+    "Residual: standard deviations between a cell and what the rest of its row predicts, for a cell at its limit as far"
+    " as it should have been beyond; predicted: mean ± standard deviation of the uncut value, in the table's units."
     " Bad: the probability that a cell is none of its row's, by which they are sorted."
 )
 _MOST_SHOWN = 10  # columns whose cells were changed
@@ -199,7 +199,7 @@ class OutlierCellCounts:
             "value": found[0],
             "predicted_mean": found[1],
             "predicted_std": found[2],
-            "score": outlier_score[rows, columns],
+            "residual": outlier_score[rows, columns],
             "bad_probability": probability[rows, columns],
         }
         n_far = int(np.count_nonzero(size[known] > _FAR))
@@ -246,7 +246,7 @@ class OutlierCellCounts:
         if not told["most_outlying_cells"]:
             return shown
         columns = [*_row_columns(self._ids), ("column", "{column}"), (">value", "{value:.4g}")]
-        columns += [(">predicted", "{predicted_mean:.4g} ± {predicted_std:.2g}"), (">score", "{score:+.1f}")]
+        columns += [(">predicted", "{predicted_mean:.4g} ± {predicted_std:.2g}"), (">residual", "{residual:+.1f}")]
         return [*shown, _CELLS, table_of(told["most_outlying_cells"], *columns, (">bad", "{bad_probability:.3f}"))]
 
 
@@ -319,7 +319,9 @@ class Cleaning:
         write_columns(path, iter([changes]))
 
     def picture(self) -> Figure:
-        return bad_cell_picture(self._detector.outlier_score(self._table), self._probability, self._names)
+        return bad_cell_picture(
+            self._detector.cell_outlier_score(self._table, signed=True), self._probability, self._names
+        )
 
     def facts(self) -> Facts:
         """How many cells were changed, column by column."""

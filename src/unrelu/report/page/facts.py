@@ -18,7 +18,7 @@ from unrelu.errors import UnreluError, UnreluWarning, about
 from unrelu.estimators import FloorOutlierDetector
 from unrelu.fit.nearest import largest_eigenpairs
 from unrelu.model import RectifiedGaussian
-from unrelu.posterior.cells import Cells, SampledCells
+from unrelu.posterior.cells import Cells, sampled_cells
 from unrelu.posterior.marginals import CutNormals, imputed
 from unrelu.report.check import column_order
 from unrelu.report.model import strongest_pairs
@@ -67,22 +67,22 @@ class Looked:
             return block
 
         most = int(np.clip(_MOST_CELLS // n_features, _FEWEST_ROWS, _MOST_ROWS))
-        self.sample = SampledCells.of(map(counted, blocks), most, seed)
+        self.cells, _, self.n_rows = sampled_cells(map(counted, blocks), most, seed)
 
     def facts(self) -> dict[str, Any]:
         """Counts over the whole table."""
-        cells = self.sample.n_rows * len(self.missing)
+        cells = self.n_rows * len(self.missing)
         hidden = {"floored": self.floored, "at_ceiling": self.at_ceiling, "missing": self.missing}
         return {
-            "n_rows": self.sample.n_rows,
+            "n_rows": self.n_rows,
             "n_columns": len(self.missing),
             **{f"share_{name}": float(count.sum()) / cells for name, count in hidden.items()},
-            "n_looked_at": len(self.sample.cells.given),
+            "n_looked_at": len(self.cells.given),
         }
 
     def first(self, rows: int) -> Cells:
         """So many rows of the sample: they are in the order of the table, so they are taken evenly."""
-        cells = self.sample.cells
+        cells = self.cells
         return cells if len(cells.given) <= rows else cells.of_rows(evenly(len(cells.given), rows))
 
 
@@ -104,10 +104,10 @@ def column_numbers(
         if looked is None:
             floored = ndtr((model.latent.floor - model.mean) / np.maximum(model.std, 1e-300))
         else:
-            n_rows = looked.sample.n_rows
+            n_rows = looked.n_rows
             floored = (looked.floored + looked.at_ceiling) / (n_rows - looked.missing)
             missing = looked.missing / n_rows
-            for j, column in enumerate(looked.sample.cells.given.T):
+            for j, column in enumerate(looked.cells.given.T):
                 if len(known := column[~np.isnan(column)]):
                     naive[:, j] = known.mean(), np.median(known)
         shift = np.where(std > 0.0, (mean - naive[0]) / std, np.nan)
@@ -158,7 +158,7 @@ def picture(model: RectifiedGaussian, j: int, looked: Looked | None) -> dict[str
     z = np.unique([*z, *(place for place in cut if -_FAR < place < _FAR)])
     seen, n_known = np.empty(0), 1
     if looked is not None:
-        cells = looked.sample.cells
+        cells = looked.cells
         seen = (cells.latent[~cells.hidden[:, j], j] - latent.mean[j]) / norm
         n_known = max(int(np.count_nonzero(~np.isnan(cells.given[:, j]))), 1)
     # Where the curve and nearly all that is seen lie, in standard deviations.
@@ -273,7 +273,7 @@ def scatter_facts(model: RectifiedGaussian, looked: Looked) -> dict[str, Any]:
     letters = np.where(np.isnan(cells.given), "m", by_mark)
     return {
         "rows": len(cells.given),
-        "of": looked.sample.n_rows,
+        "of": looked.n_rows,
         "values": [rounded(column) for column in cells.given.T],
         "marks": ["".join(column) for column in letters.T],
         "mean": rounded(model.mean, 5),
@@ -359,7 +359,7 @@ def odd_facts(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", about("singular"))
         detector = FloorOutlierDetector.from_model(model, **how).with_progress(progress)
-        verdict = detector.judge(table, top=_ROWS)
+        verdict = detector.score_table(table, top=_ROWS)
         rows = facts(verdict, detector, ids)
         few = int(np.clip(_MOST_WORK // model.n_features**3, _ROWS, len(verdict.scores)))
         most_outlying = np.sort(np.argsort(verdict.scores, kind="stable")[:few])
@@ -370,7 +370,7 @@ def odd_facts(
             first += len(block.given)
         cells = functools.reduce(Cells.joined, parts)
         chosen = ArraySamples(cells.given, feature_names=model.feature_names)
-        judged = detector.outlier_score(chosen), detector.cell_probabilities(chosen)
+        judged = detector.cell_outlier_score(chosen, signed=True), detector.cell_probabilities(chosen)
         told = OutlierCellCounts(model, judged, [cells], _CELLS, ids, most_outlying).facts(_CELLS)
     return {
         "n_rows": rows["rows"],
@@ -416,7 +416,7 @@ def filling_facts(model: RectifiedGaussian, looked: Looked) -> dict[str, Any] | 
         numbers = dict(zip(("limit", "low", "median", "high", "mean"), rounded(places, 5), strict=True))
         spread = dict(zip(("typical_std", "told"), rounded([np.sqrt(variance), told], 3), strict=True))
         columns.append({"column": j, "cells": n, **numbers, **spread})
-    return {"rows": len(cells.given), "of": looked.sample.n_rows, "cells": int(at_limit.sum()), "columns": columns}
+    return {"rows": len(cells.given), "of": looked.n_rows, "cells": int(at_limit.sum()), "columns": columns}
 
 
 def _in_user_units(model: RectifiedGaussian, j: int, y: FloatArray) -> FloatArray:

@@ -100,7 +100,7 @@ def write_report(
         ],
     }
     if model.n_features > 1:
-        naive = None if looked is None else told.pairwise_correlation(looked.sample.cells.given)
+        naive = None if looked is None else told.pairwise_correlation(looked.cells.given)
         found["pairs"] = told.pair_facts(model, naive, r_stderr)
         found["scatter"] = None if looked is None else told.scatter_facts(model, looked)
         found["components"] = told.component_facts(model.correlation, naive)
