@@ -1,9 +1,9 @@
 """Exceptions and warnings of this package. A message says what is wrong, where, and what to do next.
 
 Every exception derives from :class:`UnreluError`; exceptions that data or parameters can provoke are also a
-``ValueError``, as scikit-learn's conventions ask. A line of a warning has a kind, such as "skewed", in brackets at its
-end. A fit issues one warning at most, the most harmful line first; its class is that of its first line. Errors by name
-and warnings by kind have an entry in docs/troubleshooting.md: what happened, and what to do.
+``ValueError``, as scikit-learn's conventions require. A line of a warning has a kind, such as "skewed", in brackets at
+its end. A fit issues one warning at most, the most harmful line first; its class is that of its first line. Errors by
+name and warnings by kind have an entry in docs/troubleshooting.md: what happened, and what to do.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ KINDS: dict[str, dict[str, str]] = {
     "RecoveryWarning": {
         "weak-columns": "Columns whose values above the floor do not determine their components and mean.",
         "weak-rows": "Rows whose values above the floor do not determine their latent vector: it was filled in.",
-        "rank-deficient": "The table has a lower rank than asked for: some components are zero.",
+        "rank-deficient": "The table has a lower rank than n_components: some components are zero.",
         "ambiguous-optimum": "Two latent vectors explain an output about equally well.",
         "partial-recovery": "Some correlations could not be recovered under the method's assumptions.",
         "units-not-found": "Some hidden units of a layer were not found: its output weights are not determined.",

@@ -23,7 +23,7 @@ from unrelu.validation import check_choice, check_count
 LEARNING = "Learning"
 
 _ROWS_A_COLUMN = 4  # fewer of them, and all correlations at once are less certain than each by itself
-_ROWS_FOR_CELLS = 5  # rows a column from which on bad cells can be told from others
+_ROWS_FOR_CELLS = 5  # rows a column from which on bad cells can be found
 _QUICK = 1e7  # rows times the cube of columns up to which the full likelihood takes some seconds at most
 
 __all__ = [

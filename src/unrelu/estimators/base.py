@@ -228,7 +228,7 @@ class FloorEstimator(BaseEstimator):
             getattr(self, "ceiling", None),
             self.floor_tolerance,
             self._progress,
-            who=None if has_ceilings else type(self).__name__,
+            without_ceilings=None if has_ceilings else type(self).__name__,
             cells=cells,
             exact=part,
         )

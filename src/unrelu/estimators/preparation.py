@@ -282,25 +282,25 @@ def learn_columns(
     tolerance: Any,
     progress: Progress,
     *,
-    who: str | None = None,
+    without_ceilings: str | None = None,
     cells: bool = False,
     exact: bool = False,
 ) -> Columns:
     """The columns of a table with their limits, as given or as the table has them, and without margins.
 
-    ``who``: the name of an estimator without upper limits; ``cells``: limits may be of cells. Unless they are
-    ``exact``, limits that differ from the table's own by rounding alone become the table's.
+    ``without_ceilings``: the name of an estimator that has no upper limits; ``cells``: limits may be of cells. Unless
+    they are ``exact``, limits that differ from the table's own by rounding alone become the table's.
     """
     names, stated = samples.feature_names, samples.limits or CellLimits()
     if cells and is_by_cell(floor, ceiling):
         floor, ceiling = None, None  # the rows have the limits
     limits, from_data, floor_given = limits_of(floor, ceiling, samples.n_features, names)
     floors, ceilings = limits
-    if who is not None and stated.ceiling:
+    if without_ceilings is not None and stated.ceiling:
         column, limit = stated.ceiling[0]
         raise InvalidDataError(
-            f"Cells such as '>{limit:g}' in {column_label(column, names)}: {who} has no upper limits. Read them as"
-            " missing with limits='missing', or leave the column out."
+            f"Cells such as '>{limit:g}' in {column_label(column, names)}: {without_ceilings} has no upper limits. Read"
+            " them as missing with limits='missing', or leave the column out."
         )
     # Columns whose cells have limits of their own have none.
     own = np.isin(np.arange(samples.n_features), samples.limits_by_cell)

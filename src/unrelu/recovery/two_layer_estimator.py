@@ -404,7 +404,7 @@ def peel(
     plan, distribution_by = [checked_width("Every width", width) for width in widths], method_named(hidden_method)
     limits = checked_limits(n_inputs, max_seconds)
     rows = prepare(X, tolerance=floor_tolerance, smallest=2, whole=no_progress)
-    columns = learn_columns(rows, floor, None, floor_tolerance, no_progress, who="peel")
+    columns = learn_columns(rows, floor, None, floor_tolerance, no_progress, without_ceilings="peel")
     refuse_none(columns.floor, columns.names)
     values, seed = screened_floats(rows, columns), seed_from(random_state)
     return peel_layers(values, columns, plan, *limits, distribution_by, seed, progress)
