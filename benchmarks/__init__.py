@@ -15,6 +15,8 @@
     generators/      networks that widen: exactness, seconds, rivals, refusals; ``python -m benchmarks.generators``
     defaults/        the call without options on twelve kinds of table; ``python -m benchmarks.defaults``
     report.py        the report page: megabytes, seconds to make, seconds until Chromium has drawn it
+    pictures.py      the pictures of docs/benchmarks.md, from the figures in docs/benchmarks
 
-Run some of them with ``python -m benchmarks accuracy speed``.
+Run some of them with ``python -m benchmarks accuracy speed``; ``--csv`` writes their figures to docs/benchmarks.
+Further subjects are packages of that name: cells, graphs, margins, posterior, real, scale.
 """

@@ -44,7 +44,7 @@ def correlations(name: str) -> list[Claim]:
             seconds["exact"] += end - middle
         estimates = {
             "unrelu": learner.correlation_,
-            "pairs": learner._result().pairs.correlation,  # before the assembly into one matrix
+            "pairs": learner._result().pairs.correlation,  # before they are made one semidefinite matrix
             "exact": exact,
             "corrcoef": np.corrcoef(x.T),
         }

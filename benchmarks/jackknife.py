@@ -83,13 +83,13 @@ def errors(learner: RectifiedGaussianLearner) -> dict[str, np.ndarray]:
 def squared_z(draw: Callable[[int, int], Rows]) -> tuple[dict[str, float], dict[str, float]]:
     """Mean squared z-scores of the model's and of the jackknife's errors."""
     warnings.simplefilter("ignore", AssumptionWarning)  # skewed columns are what is studied
-    truth = estimates(RectifiedGaussianLearner("one_pass", shape="normal").fit(draw(2_000_000, 0).x))
+    truth = estimates(RectifiedGaussianLearner("one_pass", margins="normal").fit(draw(2_000_000, 0).x))
     model: dict[str, list[np.ndarray]] = {quantity: [] for quantity in truth}
     jackknife: dict[str, list[np.ndarray]] = {quantity: [] for quantity in truth}
     for repetition in range(REPETITIONS):
         rows = draw(ROWS, repetition + 1)
-        plain = RectifiedGaussianLearner("one_pass", shape="normal").fit(rows.x)
-        grouped = RectifiedGaussianLearner("one_pass", shape="normal", stderr="jackknife").fit(
+        plain = RectifiedGaussianLearner("one_pass", margins="normal").fit(rows.x)
+        grouped = RectifiedGaussianLearner("one_pass", margins="normal", stderr="jackknife").fit(
             rows.x, groups=rows.groups
         )
         for quantity, estimate in estimates(plain).items():
@@ -103,8 +103,8 @@ def cost() -> Claim:
     """Time of the fit with a jackknife over that of the plain fit."""
     x = floored(200_000, 50)
     plain, grouped = (
-        RectifiedGaussianLearner("one_pass", shape="normal"),
-        RectifiedGaussianLearner("one_pass", shape="normal", stderr="jackknife"),
+        RectifiedGaussianLearner("one_pass", margins="normal"),
+        RectifiedGaussianLearner("one_pass", margins="normal", stderr="jackknife"),
     )
     grouped.fit(x[:5000])  # compiled or loaded from the cache
     times, spent = [], []

@@ -219,7 +219,7 @@ def rate(most: int) -> list[Claim]:
         "k": [(8000, 5 * 2**j, 0) for j in range(6)],
         "s": [(4000, K, 4 * 2**j) for j in range(8)],
     }
-    mu = linear_image(BIASES).mu
+    mu = linear_image(BIASES)[0]
     claims = []
     for what, cells in growths.items():
         rows, errors, rates, bounds, robusts = [], [], [], [], []

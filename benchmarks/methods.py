@@ -151,7 +151,7 @@ def compare() -> str:
     rows = [
         Row('`OnePass()`, "one_pass"', methods.OnePass()),
         Row('`Robust()`, "robust"', methods.Robust()),
-        Row('`FullLikelihood()`, "full_likelihood" (not told that b >= 0)', methods.FullLikelihood()),
+        Row('`FullLikelihood()`, "full_likelihood" (without the assumption b >= 0)', methods.FullLikelihood()),
         Row('`TruncatedSGD()`, "sgd" (Wu et al. 2019)', methods.TruncatedSGD()),
         Row('`MedianBias()`, "median" (Wu et al. 2019, footnote 4)', methods.MedianBias()),
         Row("`FilteredGradient(filter=None)` (Bulusu et al. 2022)", methods.FilteredGradient(filter=None)),
@@ -236,9 +236,9 @@ def cluster(method: methods.Method, pool: ProcessPoolExecutor) -> str:
 if __name__ == "__main__":
     TEXT = f"""# Methods side by side
 
-Written by `python -m benchmarks.methods`: d = 5, n = 20,000, orthonormal W, b = ReLU(N(0, I)), means of five runs. The
-errors are |b^ - b|/|W|_F and |S^ - W W'|_F/|W|_F^2. The last column asks every question of four blocks in other
-processes and merges the records, as a cluster would.
+`python -m benchmarks.methods` writes this page: d = 5, n = 20,000, orthonormal W, b = ReLU(N(0, I)), means of five
+runs. The errors are |b^ - b|/|W|_F and |S^ - W W'|_F/|W|_F^2. For the last column other processes compute the sums of
+four blocks, which are merged, as on a cluster. [How to choose](choosing.md) says which method is for what.
 
 {compare()}
 

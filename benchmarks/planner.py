@@ -61,7 +61,7 @@ def check(name: str, model: RectifiedGaussian, quantity: str) -> Claim:
 def fitted_errors(model: RectifiedGaussian, n: int, repetitions: int, quantity: str) -> list[float]:
     errors = []
     for repetition in range(repetitions):
-        learner = RectifiedGaussianLearner("one_pass", shape="normal").fit(model.sample(n, random_state=repetition))
+        learner = RectifiedGaussianLearner("one_pass", margins="normal").fit(model.sample(n, random_state=repetition))
         errors.append(parameter_errors(learner.distribution_, model)[quantity])
     return errors
 

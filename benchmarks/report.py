@@ -32,7 +32,7 @@ def page(d: int, folder: Path) -> list[Claim]:
     seconds = {}
     for simulations in (0, None):
         start = time.perf_counter()
-        learner.report(path, X, n_simulations=simulations)
+        learner.write_html(path, X, n_simulations=simulations)
         seconds[simulations] = time.perf_counter() - start
     name, bounded = f"report of {d} columns x {ROWS:,} rows", d == COLUMNS[0]
     claims = [

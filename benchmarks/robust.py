@@ -1,6 +1,6 @@
 """The robust learner against its rivals in the zoo of outliers (benchmarks/zoo.py).
 
-    python -m benchmarks.robust             everything, about an hour; writes docs/robust.md, robust.csv and robust.png
+    python -m benchmarks.robust             everything, about an hour; writes docs/robust.md, .csv, .png and the claims
     python -m benchmarks.robust --redraw    docs/robust.md and robust.png anew from robust.csv; measures only the speed
     python -m benchmarks.robust --repetitions 1 --kinds "N(5,1),all zeros" --d 5     a trial; writes nothing
 
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.speed import seconds
-from benchmarks.table import Claim, render
+from benchmarks.table import Claim, render, write
 from benchmarks.zoo import (
     CLEAN,
     DIMENSIONS,
@@ -56,7 +56,7 @@ DOCS = Path("docs")
 REPETITIONS = 10
 WORKERS = 2
 
-SCALED = "rows scaled by 3"  # with few columns many still look genuine: counts only where scores tell them
+SCALED = "rows scaled by 3"  # with few columns many still look like inliers: counts only where scores tell them
 SEPARATED = {  # the smallest share of inlier rows at which the robust error must be nearly the oracle's
     "N(5,1)": 0.7,
     "point mass at 10": 0.7,
@@ -250,24 +250,25 @@ def with_name(cell: Cell) -> str:
 
 def failures(cells: Cells) -> str:
     counts = {method: sum(cell.failures(method) for cell in cells.values()) for method in METHODS}
-    told = [f"{method} on {count} data sets" for method, count in counts.items() if count]
-    if not told:
-        return "No method raised an error on any data set."
-    return f"An error raised counts as infinite (∞): {', '.join(told)}."
+    raised = [f"{method} on {count} tables" for method, count in counts.items() if count]
+    if not raised:
+        return "No method raised an error on any table."
+    return f"An error raised counts as infinite (∞): {', '.join(raised)}."
 
 
-def document(cells: Cells, claims: list[Claim]) -> str:
+def document(cells: Cells) -> str:
     parts = [
         f"""# The robust learner in a zoo of outliers
 
-Written by `python -m benchmarks.robust`: {N:,} rows of a random model (condition number 10, means >= 0) with d
-columns, of which the share p is genuine and the others are replaced by outliers, rectified at 0. The error is the mean
-of the mean and the weight error; figures are means over {REPETITIONS} data sets, divided by the mean error of the
-oracle, `one_pass` with `margins="normal"` on the inlier rows alone. Rivals: `one_pass` (the same on all rows; at p = 1
-it is the oracle and no rival), `MinCovDet` of scikit-learn (on the first {MCD_SEEDS} data sets), and Bulusu et al.
-2022's `FilteredGradient` with its median and its trimmed filter (trim={TRIM:g}), both told that means are
-non-negative. Without outliers all kinds are the same data.
-{failures(cells)} Raw errors: [robust.csv](robust.csv).
+`python -m benchmarks.robust` writes this page: {N:,} rows of a random model (condition number 10, means >= 0) with d
+columns, of which the share p is inlier and the others are replaced by outliers, rectified at 0. The error is half the
+sum of the error of the means and the error of W W'; figures are means over {REPETITIONS} tables, divided by the mean
+error of the oracle, `one_pass` with `margins="normal"` on the inlier rows alone. Beside the robust method stand
+`one_pass` (the same on all rows; at p = 1 it is the oracle and not counted), `MinCovDet` of scikit-learn (on the first
+{MCD_SEEDS} tables), and Bulusu et al. 2022's `FilteredGradient` with its median and its trimmed filter
+(trim={TRIM:g}); both filters assume non-negative means. Without outliers all kinds are the same tables.
+{failures(cells)} [robust.csv](robust.csv) has every error, and
+[the file of claims](benchmarks/robust.csv) the bounds that they must keep.
 
 ![Error over the oracle's error, every method](robust.png)"""
     ]
@@ -281,7 +282,7 @@ non-negative. Without outliers all kinds are the same data.
             "Area under the ROC curve of the robust fit's scores, outliers against inlier rows.",
             markdown_table(cells, d, SHARES[1:], lambda cell: f"{cell.auc:.4f}"),
         ]
-    return "\n\n".join([*parts, "## Claims", f"```\n{render(claims)}\n```"]) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
 # --- picture --------------------------------------------------------------------------------------
@@ -368,7 +369,8 @@ def main(arguments: Sequence[str]) -> int:
     claims = [*claims_of(cells), speed()]
     print(render(claims))
     if everything:
-        (DOCS / "robust.md").write_text(document(cells, claims))
+        (DOCS / "robust.md").write_text(document(cells))
+        write("robust", claims)
     return 1 if any(claim.holds is False for claim in claims) else 0
 
 

@@ -10,11 +10,12 @@ from importlib import import_module
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks.table import Claim
+from benchmarks.table import Claim, named, printed, write
 
 
 def show(title: str, header: list[str], rows: list[list[str]]) -> None:
-    """Print a table of text."""
+    """Print a table of text, and keep it for the files of docs/benchmarks."""
+    printed.append((title, header, rows))
     widths = [max(len(row[j]) for row in [header, *rows]) for j in range(len(header))]
     print(f"\n{title}")
     for row in [header, *rows]:
@@ -23,11 +24,7 @@ def show(title: str, header: list[str], rows: list[list[str]]) -> None:
 
 def told(*claims: Claim) -> list[Claim]:
     """Print a line for each claim that has a bound; an indented name goes on from the one above."""
-    above = ""
-    for claim in claims:
-        indented = claim.name.startswith("  ")
-        above = above if indented else claim.name
-        name = f"{above}, {claim.name.strip()}" if indented else claim.name
+    for name, claim in named(claims):
         if claim.holds is not None:
             verdict = "met" if claim.holds else f"MISSED ({claim.note})" if claim.note else "MISSED"
             print(f"  must show: {name} {claim.bound} -> seen {claim.figure:.4g}, {verdict}", flush=True)
@@ -78,11 +75,14 @@ def command(
     if quick is not None:
         few = f"the same as --seeds {quick}"
         parser.add_argument("--quick", action="store_const", dest="seeds", const=quick, help=few)
+    parser.add_argument("--csv", action="store_true", help="write the figures to docs/benchmarks as well")
     given = parser.parse_args()
     unknown = [study for study in given.studies if study not in known]
     if unknown:
         parser.error(f"Unknown study {', '.join(unknown)}. There are: {', '.join(known)}.")
     claims = run(given.studies, given.seeds)
+    if given.csv:
+        write(name, claims)
     if summary is not None:
         print(f"\n{summary(claims)}")
     return 1 if any(claim.holds is False for claim in claims) else 0

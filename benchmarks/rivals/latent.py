@@ -117,7 +117,7 @@ def lasso(problem: Problem) -> np.ndarray:
 def tuned_lasso(problem: Problem) -> np.ndarray:
     """The same with an intercept and the d lambda that is usual for Huber's loss: 1.345 standard deviations of what the
     linear fit leaves."""
-    penalty = 1.345 * unrelu.guarantees.linear_image(problem.b).sigma / len(problem.b)
+    penalty = 1.345 * unrelu.guarantees.linear_image(problem.b)[1] / len(problem.b)
     return recovered(problem, unrelu.recovery.LatentLasso(penalty, intercept=True)).latent
 
 

@@ -156,5 +156,5 @@ def read_off(factors: Factors, rank: int) -> Factors:
     >>> read_off(one, 1).bias
     array([9.])
     """
-    centred = Factors(factors.latent, factors.loadings, np.zeros(len(factors.loadings))).balanced()
+    centred = Factors(factors.latent, factors.loadings, np.zeros(len(factors.loadings))).balance()
     return Factors(centred.latent[:, :rank], centred.loadings[:, :rank], centred.bias)

@@ -77,7 +77,7 @@ def subspace_distance(
     0.707107
     >>> f"{subspace_distance([[1.0], [0.0]], [[1.0], [1e-12]]):.3e}"
     '1.000e-12'
-    >>> f"{subspace_distance([[1.0], [1.0], [0.0]], [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]):.3f}"  # a line in a plane
+    >>> f"{subspace_distance([[1], [1], [0]], [[1, 0], [0, 1], [0, 0]]):.3f}"  # a line in a plane
     '0.000'
     >>> eye = np.eye(4)
     >>> round(subspace_distance(eye[:, :2], eye[:, 2:], norm="frobenius"), 6)  # two right angles

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -26,7 +26,7 @@ from unrelu.posterior.cells import Cells, Filling, table_of
 from unrelu.posterior.density import SMALLEST_LOG_DENSITY, Density, warn_of_gross
 from unrelu.posterior.draws import drawn, square_root
 from unrelu.posterior.marginals import Prediction, column_distributions, imputed, predicted
-from unrelu.renamed import hint, refuse
+from unrelu.renamed import hint
 from unrelu.tables.prepared import finite_slopes
 from unrelu.validation import (
     RandomState,
@@ -35,6 +35,7 @@ from unrelu.validation import (
     generator,
     integer,
     limit,
+    refuse_old_names,
     require_reachable,
     require_semidefinite,
     scaled,
@@ -76,6 +77,7 @@ class RectifiedGaussian:
     scoring_covariance: FloatArray | None = None
     margins: Margins | None = None
 
+    @refuse_old_names
     def __init__(
         self,
         mean: ArrayLike,
@@ -105,16 +107,13 @@ class RectifiedGaussian:
             if given is not None:
                 require_semidefinite(scaled(given))
 
-    def __new__(cls, *_: Any, **given: Any) -> Self:
-        refuse("RectifiedGaussian", given, ("mean", "margins"))
-        return super().__new__(cls)
-
     if not TYPE_CHECKING:  # names that are not there are errors for type checkers
 
         def __getattr__(self, name: str) -> Any:
             raise AttributeError(f"a RectifiedGaussian has no attribute {name!r}{hint(name, [*dir(self), 'mean'])}")
 
     @classmethod
+    @refuse_old_names
     def from_weights(
         cls, weights: ArrayLike, mean: ArrayLike, floor: ArrayLike = 0.0, feature_names: Iterable[str] | None = None
     ) -> RectifiedGaussian:

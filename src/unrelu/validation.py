@@ -5,21 +5,25 @@ from __future__ import annotations
 import operator
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from difflib import get_close_matches
+from functools import wraps
+from inspect import signature
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidParameterError, warning_class
+from unrelu.renamed import refuse
 
 RandomState: TypeAlias = int | np.random.Generator | np.random.RandomState | None
+F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = str(Path(__file__).parent)
 _TOLERANCE = 1e-8  # on the correlation scale, where rounding is about 1e-16 times the number of features
@@ -119,6 +123,19 @@ def _action_of(text: str, category: type[Warning]) -> str:
         if issubclass(category, of) and module is None and line == 0 and (said is None or said.match(text)):
             return str(action)
     return "default"
+
+
+def refuse_old_names(function: F) -> F:
+    """The function; a call with a parameter of an old name raises a TypeError that has the new one."""
+    parameters = signature(function).parameters
+
+    @wraps(function)
+    def call(*args: Any, **given: Any) -> Any:
+        if not given.keys() <= parameters.keys():
+            refuse(function.__qualname__.removesuffix(".__init__"), given, parameters)
+        return function(*args, **given)
+
+    return cast(F, call)
 
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:

@@ -19,10 +19,10 @@ COMMANDS = [body.__name__ for bodies in TASKS.values() for body in bodies]
 
 def test_help_lists_every_command_under_its_task(run):
     told = run("--help").stdout
-    places = [told.index(f" {task} ") for task in TASKS]
+    places = [told.index(f"\n{task}:\n") for task in TASKS]
     assert places == sorted(places)
     for (_, bodies), start, end in zip(TASKS.items(), places, [*places[1:], len(told)], strict=True):
-        listed = re.findall(r"^│ (\w+) ", told[start:end], re.MULTILINE)
+        listed = re.findall(r"^  (\w+)  ", told[start:end], re.MULTILINE)
         assert listed == [body.__name__ for body in bodies]
     assert len(COMMANDS) == len(set(COMMANDS)) == len(app.registered_commands)
 
@@ -51,6 +51,7 @@ def test_python_m_unrelu_without_the_extra_says_how_to_install_it(tmp_path):
     [
         ("unrelu im", "impute"),
         ("unrelu fit --floor-", "--floor-tolerance"),
+        ("unrelu fit --help-", "--help-all"),
         ("unrelu re", "report\nrecover\nreproduce"),
     ],
 )

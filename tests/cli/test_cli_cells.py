@@ -63,7 +63,7 @@ def test_the_top_and_the_terminal(run, dirty, model):
     assert answer["expected_beyond_4"] == pytest.approx(2.0 * norm.sf(4.0) * (dirty.size - 1))
     result = run("score", "dirty.csv", "--model", model, "--cells", "--top", 3, "-o", "cells.parquet")
     assert len(pd.read_parquet("cells.parquet")) == 3
-    for words in ("1,499 cells in 500 rows", "beyond 4 standard deviations", "predicted", "±", "Pb"):
+    for words in ("1,499 cells in 500 rows", "a residual above 4 or below -4", "predicted", "±", "Pb"):
         assert words in result.stdout
     for top in (0, 5000):
         options = ("--cells", "--top", top, "-o", "cells.csv")

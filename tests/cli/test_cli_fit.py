@@ -195,7 +195,7 @@ def test_jackknife_over_a_column_of_labels(run, folder, rows, name):
         (["--groups", "Fe"], "--groups is for the jackknife: use it with --stderr jackknife, or leave it out."),
         (["--groups", "Fee", "--stderr", "jackknife"], "no column 'Fee'. Did you mean 'Fe'?"),
         (["--groups", "Fe", "--columns", "As,Fe", "--stderr", "jackknife"], "a feature and as --groups. Leave it out"),
-        (["--stderr", "bootstrap"], "Unknown stderr 'bootstrap'. There are: model, jackknife."),
+        (["--stderr", "bootstrap"], "Unknown --stderr 'bootstrap'. There are: model, jackknife."),
         (["--stderr", "jackknife", "--method", "robust"], "model, --method one_pass or --method full_likelihood."),
     ],
 )

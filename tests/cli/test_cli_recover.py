@@ -231,13 +231,13 @@ def test_columns_that_do_not_fit_are_refused(run, refused, layer, factors):
     write_table("v.csv", layer.table[:, 1:], NAMES[1:])
     line = refused(run("recover", "factors.npz", "v.csv"))
     assert "v.csv: no column 's0'" in line
-    assert "factors.npz speaks of s0, s1" in line
+    assert "factors.npz has the columns s0, s1" in line
     assert "factors.npz has no column 'Zn'" in refused(run("recover", "factors.npz", "v.csv", "--columns", "Zn"))
     assert "No column of factors.npz is left" in refused(
         run("recover", "factors.npz", "v.csv", "--columns", "s1", "--drop", "s1")
     )
     line = refused(run("recover", "w.npz", "v.csv"))
-    assert "w.npz is of 20 columns, the table has 19: choose the same ones" in line
+    assert "w.npz has 20 columns, the table 19: choose the same ones" in line
     np.save("v.npy", layer.table[:, :7])
     assert "factors.npz is of 20 columns, the table has 7" in refused(run("recover", "factors.npz", "v.npy"))
 

@@ -11,7 +11,7 @@ import pytest
 
 from unrelu.errors import InputFileError, InvalidParameterError
 from unrelu.papers import runner
-from unrelu.papers.experiments import EXPERIMENTS, experiment_named
+from unrelu.papers.experiments import EXPERIMENTS, find_experiment
 from unrelu.papers.runner import Journal, reproduce
 from unrelu.papers.study import BIAS, ROWS, SECONDS, Study
 
@@ -218,7 +218,7 @@ def test_the_plans_cover_the_paper(name):
 
 def test_an_unknown_name_is_met_with_the_nearest_and_all_names():
     with pytest.raises(InvalidParameterError, match="Did you mean 'outliers-figure2'") as caught:
-        experiment_named("outlier-figure2")
+        find_experiment("outlier-figure2")
     assert all(name in str(caught.value) for name in EXPERIMENTS)
 
 

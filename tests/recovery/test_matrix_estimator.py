@@ -298,7 +298,7 @@ def test_weak_columns_are_named():
     frame = pd.DataFrame(np.maximum(T, 0.0), columns=[f"c{j}" for j in range(30)])
     frame["c7"] = 0.0
     frame.loc[3:, "c9"] = 0.0
-    with warns("weak-columns", match=r"column 7 \('c7'\), column 9 \('c9'\)\. What") as caught:
+    with warns("weak-columns", match=r"column 7 \('c7'\), column 9 \('c9'\)\. Their loadings") as caught:
         found = ReLUMatrixRecovery(3).fit(frame)
     assert [w.filename for w in caught] == [__file__]
     assert found.report_.weak_columns == (7, 9)
@@ -311,8 +311,8 @@ def test_weak_columns_are_named():
     assert np.isfinite(found.hidden()[:3, 9][seen]).all()
 
 
-def test_weak_columns_do_not_speak_in_transform():
-    """What is filled in for column 7 has loadings, but no say."""
+def test_weak_columns_do_not_count_in_transform():
+    """The loadings filled in for column 7 do not count."""
     X = np.maximum(hidden_table(5), 0.0)
     seen = np.flatnonzero(X[:, 7])[:3]
     X[np.setdiff1d(np.arange(200), seen), 7] = np.nan

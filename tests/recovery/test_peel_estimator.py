@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from numpy.testing import assert_allclose
 
 import unrelu
 from tests.references import layers as reference
@@ -288,7 +289,7 @@ def test_outlier_rows_are_refused(net):
 
 def test_too_large_a_width_is_refused():
     X, *_ = reference.network(seeded(0), [2, 15], n=200)
-    with pytest.raises(CannotPeelError, match="fewer than the 3 hidden units asked for"):
+    with pytest.raises(CannotPeelError, match="fewer than the 3 hidden units"):
         unrelu.peel(X, [3])
 
 
@@ -361,3 +362,16 @@ print(*(name for name, module in sys.modules.items() if name.startswith("unrelu.
     assert "unrelu.estimators.learner" not in loaded
     assert not [name for name in loaded if "experimental" in name]
     assert len(loaded) <= 64, sorted(loaded)
+
+
+@pytest.mark.parametrize("name", ["one_pass", "auto", "full_likelihood", "robust"])
+def test_the_distribution_of_the_innermost_units_is_that_of_the_method(name):
+    rng = np.random.default_rng(3)
+    hidden = np.maximum(rng.standard_normal((1000, 3)) @ rng.standard_normal((3, 3)) + 0.2, 0.0)
+    peeled = unrelu.peel(np.maximum(hidden @ rng.standard_normal((3, 12)) + 0.5, 0.0), [3], hidden_method=name)
+    floor = peeled.layers[0].report.noise  # below it a unit is off
+    method = "one_pass" if name == "auto" else name  # units are in memory, and take one pass
+    learner = unrelu.RectifiedGaussianLearner(method, floor=0.0, margins="normal", floor_tolerance=10.0 * floor)
+    learner.fit(peeled.hidden)
+    assert_allclose(peeled.hidden_distribution.mean, learner.mean_, atol=1e-4)
+    assert_allclose(peeled.hidden_distribution.covariance, learner.covariance_, atol=1e-4)

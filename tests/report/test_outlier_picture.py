@@ -100,7 +100,7 @@ def test_of_many_columns_and_rows_the_most_outlying_are_shown():
     others = np.setdiff1d(np.arange(100), kept)
     strongest = np.nanmax(np.abs(outlier_score(result)[:25]), axis=0)
     assert strongest[kept].min() >= strongest[others].max()
-    assert "70 calmer columns left out" in cells.get_title(loc="left")
+    assert "70 less outlying columns left out" in cells.get_title(loc="left")
     np.testing.assert_array_equal(shown[1], outlier_score(result)[1, kept])
 
 

@@ -90,7 +90,7 @@ def test_residuals_are_in_noise_scales():
     assert counts.sum() == len(scaled)
     censoring = int((np.abs(scaled) > 10.0).sum())
     assert censoring > 10
-    assert f"({censoring} beyond" in axes.get_title(loc="left")
+    assert f"({censoring} outside" in axes.get_title(loc="left")
     # What is clean has unit noise, and its curve fits.
     centers, expected = axes.lines[0].get_data()
     middle = np.abs(centers) < 1.0

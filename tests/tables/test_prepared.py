@@ -67,7 +67,7 @@ def test_samples_are_latent_and_upside_down(block_rows, order):
     samples = PreparedRows(given(np.array(X, order=order), block_rows=block_rows), with_margins())
     assert_allclose(rows(samples), with_margins().latent(X) * [1.0, 1.0, -1.0])
     assert_allclose(samples.log_slopes(), with_margins().log_slopes(X))
-    assert_allclose(rows(PreparedRows(given(X), with_margins(), "upright")), X)
+    assert_allclose(rows(PreparedRows(given(X), with_margins(), "original")), X)
     assert (samples.n_features, samples.n_rows, samples.feature_names) == (3, 4, NAMES)
 
 
@@ -115,7 +115,7 @@ def test_marked_cells_are_turned_into_latent_units_like_any_value():
     assert_allclose(block.values[:, 2], -SHAPES[2].to_latent(X[:, 2]))
     marks = [[-1, -1, 1], [-1, 0, 0], [0, 0, -1], [0, 0, 1]]
     assert_array_equal(block.censoring, marks)
-    upright = next(PreparedRows(limited, columns, "upright").blocks())
+    upright = next(PreparedRows(limited, columns, "original").blocks())
     assert_array_equal(upright.censoring, marks * np.array([1, 1, -1]))
     assert_allclose(upright.values[:, 2], X[:, 2])
     # Only cells that were seen have a density in the user's units.
@@ -129,7 +129,7 @@ def test_rows_are_those_of_the_table_with_columns_upside_down():
     table[3, 1] = np.nan
     weights = np.arange(6.0)
     given = ArraySamples(table, weights, ["a", "b"], block_rows=4, limits=CellLimits(floor=((0, 2.0),)))
-    rows = PreparedRows(given, Columns(np.array([3.5, -np.inf]), np.array([np.inf, 99.0])), "turned")
+    rows = PreparedRows(given, Columns(np.array([3.5, -np.inf]), np.array([np.inf, 99.0])), "negated")
     assert isinstance(rows, Samples)
     assert (rows.n_rows, rows.n_features, rows.feature_names) == (6, 2, ("a", "b"))
     blocks = list(rows.blocks())
@@ -148,7 +148,7 @@ def test_marks_turn_with_their_columns_and_are_complete():
     ceiling = np.array([[np.nan, np.nan, np.nan], [np.nan, 2.0, np.nan], [np.nan, np.nan, np.nan]])
     limited = LimitedSamples(ArraySamples(table), *cell_limits(floor, ceiling, table.shape))
     columns = Columns(np.array([-np.inf, -np.inf, 0.7]), np.array([np.inf, 4.0, np.inf]))
-    rows = PreparedRows(limited, columns, "turned")
+    rows = PreparedRows(limited, columns, "negated")
     block = next(rows.blocks())
     # The second column is negated, with a ceiling of 4; .5 is below the floor .7 of the third: others say so.
     np.testing.assert_array_equal(block.values, [[1.0, 3.0, 0.7], [1.0, -2.0, 0.7], [0.0, -4.0, 0.5]])

@@ -172,7 +172,7 @@ def test_text_columns_hold_limits_and_words_as_those_of_csv(save, all_rows):
     samples = open_samples(save(data), id="site")
     np.testing.assert_array_equal(all_rows(samples), [[0.5, 1], [0.25, np.nan], [np.nan, 2]])
     assert samples.limits == CellLimits(((0, 0.25),))
-    assert samples.notes == ["As: 1 cell <0.25 put at the floor 0.25, 1 cell 'ND' read as missing"]
+    assert samples.notes == ["As: 1 cell <0.25 censored at the floor 0.25, 1 cell 'ND' read as missing"]
     assert samples.ids() == {"site": ["u", "v", "w"]}
 
 

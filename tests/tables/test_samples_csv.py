@@ -160,7 +160,7 @@ def test_a_bad_cell_is_told_beside_columns_of_text(written):
 
 def test_a_header_that_was_denied_is_offered(written):
     written("As,Pb\n1,2\n3,4\n")
-    with pytest.raises(InputFileError, match=r"nor is 1 more cell in columns number 0, number 1. .* say header=True;"):
+    with pytest.raises(InputFileError, match=r"nor is 1 more cell in columns number 0, number 1. .* give header=True;"):
         open_samples("data.csv", header=False)
     with pytest.raises(InputFileError, match="No column of numbers is left"):
         open_samples(written("site\nA\nB\n"))

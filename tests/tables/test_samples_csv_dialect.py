@@ -92,7 +92,7 @@ def test_a_comma_in_a_text_column_changes_nothing(written, all_rows):
 )
 def test_a_header_of_numbers_is_found_and_told(written, all_rows, header):
     path = written(text_of(header, NUMBERS))
-    with warns("guessed-header", match=r"data.csv: the first line \(.*\) was taken for column names: .* header=False"):
+    with warns("guessed-header", match=r"data.csv: the first line \(.*\) was read as column names: .* header=False"):
         samples = open_samples(path)
     assert samples.feature_names == tuple(header)
     np.testing.assert_array_equal(all_rows(samples), NUMBERS)
@@ -117,7 +117,7 @@ def test_header_can_be_said(written, all_rows):
 
 def test_an_open_case_is_read_as_data_and_told(written):
     counts = np.random.default_rng(1).poisson(3.0, (40, 4))
-    with warns("guessed-header", match="was read as data, .* Say header=True if it names the columns"):
+    with warns("guessed-header", match="was read as data, .* Give header=True if it names the columns"):
         assert open_samples(written(text_of(["1", "2", "3", "4"], counts))).feature_names is None
 
 
@@ -132,7 +132,7 @@ def test_station_numbers_above_rain_are_names(written):
     rng = np.random.default_rng(4)
     rain = np.where(rng.random((60, 6)) < 0.6, 0.0, rng.gamma(1.0, 5.0, (60, 6)).round(1))
     rain[:, 5] = rng.poisson(8.0, 60)
-    with warns("guessed-header", match="was taken for column names"):
+    with warns("guessed-header", match="was read as column names"):
         samples = open_samples(written(text_of(["7", "2", "11", "4", "1", "9"], rain)))
     assert samples.feature_names == ("7", "2", "11", "4", "1", "9")
 
@@ -274,7 +274,7 @@ def test_ids_of_columns_without_names(written, tmp_path):
 
 def test_an_id_that_is_also_a_feature_or_is_not_there_is_refused(written):
     written("site,a\nx,1\n")
-    with pytest.raises(InputFileError, match="column 'site' is asked for both as a number and as text"):
+    with pytest.raises(InputFileError, match="column 'site' is among columns= and id="):
         open_samples("data.csv", columns=["site", "a"], id="site")
     with pytest.raises(InputFileError, match=r"no column 'sit'. Did you mean 'site'"):
         open_samples("data.csv", id="sit")

@@ -79,7 +79,7 @@ def test_a_column_of_text_in_files(tmp_path, name):
     assert rest.feature_names == ("As", "Pb")
     assert labels.labels == ("a", "b")
     assert labels.index.tolist() == [1, 0, 1]
-    with pytest.raises(InputFileError, match=r"as a feature and as groups=. Leave it out of columns="):
+    with pytest.raises(InputFileError, match=r"is among columns= and groups=: leave it out of columns="):
         split_groups(open_samples(tmp_path / name, columns=["As", "Pb"]), "Pb")
     with pytest.raises(InputFileError, match="Did you mean 'site'"):
         split_groups(open_samples(tmp_path / name, drop="site"), "sites")

@@ -34,7 +34,7 @@ def test_one_limit_is_the_floor_of_its_column(opened, cell):
     rows, limits, notes = opened(f"As,Pb\n1,2\n{cell},3\n0.5,4\n{cell},5\n")
     assert rows == [[1, 2], [0.25, 3], [0.5, 4], [0.25, 5]]
     assert limits == CellLimits(((0, 0.25),))
-    assert notes == ["As: 2 cells <0.25 put at the floor 0.25"]
+    assert notes == ["As: 2 cells <0.25 censored at the floor 0.25"]
 
 
 def test_limits_among_whole_numbers_and_ceilings(opened):
@@ -83,7 +83,7 @@ def test_what_was_not_detected_can_be_floored(opened):
     rows, limits, notes = opened(content, nondetect="floor")
     np.testing.assert_array_equal(rows, [[0.25, 1], [0.5, 1], [0.25, 3], [NAN, 2]])
     assert limits == CellLimits(((0, 0.25), (1, 1.0)))  # the limit stated, or else the smallest number
-    assert "As: 1 cell <0.25 put at the floor 0.25, 1 cell 'ND' put at the floor 0.25" in notes
+    assert "As: 1 cell <0.25 censored at the floor 0.25, 1 cell 'ND' censored at the floor 0.25" in notes
     rows, limits, _ = opened(content, nondetect={"Pb": 0.8})
     assert (rows[1], limits) == ([0.5, 0.8], CellLimits(((0, 0.25), (1, 0.8))))
     assert opened(content, nondetect=0.1)[1] == CellLimits(((0, 0.25), (1, 0.1)))
@@ -105,7 +105,7 @@ def test_limits_of_several_files_are_one(tmp_path, all_rows):
     samples = open_samples(tmp_path / "*.csv")
     assert samples.limits == CellLimits(((0, 1.0),))
     np.testing.assert_array_equal(all_rows(samples), [[1, 2], [3, 4], [6, 5], [1, 7]])
-    assert samples.notes == ["a: 2 cells <1 put at the floor 1"]
+    assert samples.notes == ["a: 2 cells <1 censored at the floor 1"]
     (tmp_path / "2.csv").write_text("b,a\n5,6\n7,<2\n")
     with pytest.raises(InvalidDataError, match="2 different limits, <1, <2"):
         open_samples(tmp_path / "*.csv", limits="one")
@@ -143,8 +143,8 @@ def test_cells_keep_their_own_limits(tmp_path, block_rows):
     assert (values.dtype, censoring.dtype) == (np.float64, np.int8)
     assert (samples.limits, samples.limits_by_cell) == (None, (0, 1))
     assert samples.notes == [
-        "As: 2 cells <0.1, <0.5 kept as limits of single cells",
-        "Pb: 1 cell >9 kept as limits of single cells, 1 cell 'ND' read as missing",
+        "As: 2 cells <0.1, <0.5 censored, each at its own limit",
+        "Pb: 1 cell >9 censored, each at its own limit, 1 cell 'ND' read as missing",
     ]
 
 
@@ -158,7 +158,7 @@ def test_what_was_not_detected_is_at_a_limit_of_its_column(tmp_path, nondetect, 
     np.testing.assert_array_equal(block.values[:, 0], [0.2, 0.1, limit, 1])
     np.testing.assert_array_equal(block.censoring[:, 0], [-1, -1, -1, 0])
     assert samples.limits_by_cell == (0,)
-    assert f"1 cell 'ND' kept with the floor {limit:g}" in samples.notes[0]
+    assert f"1 cell 'ND' censored at {limit:g}" in samples.notes[0]
 
 
 def test_cells_that_were_not_detected_alone(tmp_path):

@@ -32,7 +32,7 @@ from unrelu.methods import Auto, FullLikelihood, OnePass, Robust, RobustCells, m
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.tables.prepared import prepared
-from unrelu.validation import counted
+from unrelu.validation import counted, refuse_old_names
 
 _INLIER = 0.5  # weights from which on a robust fit's rows are inliers
 _SIMULATIONS = 39  # tables by which a remedy is checked
@@ -115,6 +115,7 @@ def _checked(fitting: Any, rows: SampledRows, simulations: Simulations, progress
     return check_fit(rows, fit, simulations, progress)
 
 
+@refuse_old_names
 def check_model(
     model: Any,
     X: Table,

@@ -382,7 +382,7 @@ def learn_margins(
     )
 
     engine = engine_for(samples, progress, "Looking at the columns' margins")
-    rows = PreparedRows(samples, columns, "upright", learning=True)
+    rows = PreparedRows(samples, columns, "original", learning=True)
     margins = _values_of_part(samples, rows, columns, engine)
     refuse_tiny_values(margins, names)
     normal = np.array([request == "normal" for request in requests])

@@ -94,21 +94,27 @@ class Cells:
         return Cells(given, latent, np.insert(self.censoring, j, 0, axis=1))
 
 
-def sampled_cells(blocks: Iterable[Cells], most: int, seed: int) -> tuple[Cells, NDArray[np.int64], int]:
-    """At most so many rows of a table in its order, chosen by chance, their numbers from 0, and how many it has.
+@dataclass(frozen=True, eq=False)
+class SampledCells:
+    """Some rows of a table in its order, chosen by chance, their numbers from 0, and the number of all rows."""
 
-    They are the rows of the smallest keys, as in :mod:`unrelu.passes.tiles`.
-    """
-    kept, keys, rows, first = None, np.empty(0, np.uint64), np.empty(0, np.int64), 0
-    for cells in blocks:
-        own = np.arange(first, first + len(cells.given))
-        first += len(own)
-        keys, rows = np.concatenate([keys, row_keys(seed, own)]), np.concatenate([rows, own])
-        chosen = smallest(keys, rows, most)
-        kept = (cells if kept is None else kept.joined(cells)).of_rows(chosen)
-        keys, rows = keys[chosen], rows[chosen]
-    assert kept is not None, "a table has at least one row"
-    return kept, rows, first
+    cells: Cells
+    rows: NDArray[np.int64]
+    n_rows: int
+
+    @classmethod
+    def of(cls, blocks: Iterable[Cells], most: int, seed: int) -> Self:
+        """At most so many rows, those of the smallest keys, as in :mod:`unrelu.passes.tiles`."""
+        kept, keys, rows, first = None, np.empty(0, np.uint64), np.empty(0, np.int64), 0
+        for cells in blocks:
+            own = np.arange(first, first + len(cells.given))
+            first += len(own)
+            keys, rows = np.concatenate([keys, row_keys(seed, own)]), np.concatenate([rows, own])
+            chosen = smallest(keys, rows, most)
+            kept = (cells if kept is None else kept.joined(cells)).of_rows(chosen)
+            keys, rows = keys[chosen], rows[chosen]
+        assert kept is not None, "a table has at least one row"
+        return cls(kept, rows, first)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A model beside its table: what was learned and the check of it, in numbers and tables; pictures of both."""
+"""A fitted model beside its table, and the check of it: numbers, tables, and pictures of both."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from unrelu.report.pictures import (
     short_name,
     tidy,
 )
-from unrelu.report.tables import Facts, Rows, diagnostic_table, facts, labels, margin_words, rows, table_of, trust_line
+from unrelu.report.tables import Facts, Rows, facts, labels, margin_words, rows, table_of
 from unrelu.tables.prepared import Columns, prepared
 from unrelu.validation import counted, listed
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 _MOST_NAMES, _MOST_LARGE_NAMES = 60, 30
 _MOST_NUMBERS = 12  # columns whose correlations are written out
 _FAR = 30.0  # times the smallest: the largest value from which on axes of columns with a margin are logarithmic
-_ROWS = 4096  # of the sample: all of them are looked at
+_ROWS = 4096  # of the sample
 _POINTS = 100  # evenly spaced in standard deviations, so that tails are seen
 _BAND = 0.99  # of the tables that the model fits have a given quantile within the band
 _MOST_ORDERED = 500  # columns beyond which the leaves of the tree stay as they come
@@ -58,10 +58,11 @@ _MOST = 10  # columns and pairs in a table for people
 _MOST_PAIRS = 100  # in JSON
 _MOST_DRAWN, _MOST_COLOURED = 6, 4  # columns and pairs in the picture
 _COLOURS = (NAIVE, "#009E73", "#CC79A7", "#E69F00")
-_LATER = "Log-likelihood, AIC and BIC take a pass of their own: unrelu info {} --table TABLE."
+_LATER = "For log-likelihood, AIC and BIC, which take another pass: unrelu info {} --table TABLE."
 _LEGEND = (
-    "Off by: the largest difference of the shares of rows below a value. High: above the model's median of what is seen"
-    " of the column; higher: above its 80 % quantile. Adjusted: p-values that allow for the number of columns or pairs."
+    "Off by: the largest difference between the shares of rows below a value, in the table and in the model. High:"
+    " above the model's median of the column's seen values; higher: above their 80 % quantile. Adjusted: p-values that"
+    " allow for the number of columns or pairs."
 )
 
 
@@ -73,20 +74,16 @@ def _(learner: RectifiedGaussianLearner, likelihood: Facts | None) -> Facts:
 
 
 @rows.register
-def _(
-    learner: RectifiedGaussianLearner, took: str, words: Callable[[str], str], likelihood: Facts | None, file: Path
-) -> Rows:
-    """``words`` turns parameters into options; ``file`` is that of the model."""
+def _(learner: RectifiedGaussianLearner, took: str, likelihood: Facts | None, file: Path) -> Rows:
+    """``file`` is that of the model."""
     report: Any = learner.report_
-    told, names = facts(learner, likelihood), labels(learner.distribution_)
+    entries, names = facts(learner, likelihood), labels(learner.distribution_)
     missing = f", {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
     because = f", as {report.chosen_because}" if report.chosen_because else ""
     shown: Rows = [
-        trust_line(report.diagnostics),
         f"Learned {counted(report.n_features, 'column')} from {report.n_rows:,} rows in {took}"
         f" ({report.share_floored:.1%} of the values at the floor{missing}) by {report.method}{because}.",
     ]
-    # What a robust fit did with the rows, or cells.
     down = getattr(report, "share_downweighted", 0.0)
     if hasattr(report, "share_bad"):
         by_column = zip(report.share_bad_by_column, names, strict=True)
@@ -98,11 +95,9 @@ def _(
         others = [f"{group.share:.1%} {group.kind}" for group in report.groups[1:] if group.share >= 0.001]
         found = f"; other groups of rows: {', '.join(others)}" if others else ""
         shown.append(f"Outliers: {down:.1%} of the rows count less than half{found}.")
-    if report.diagnostics:
-        shown.append(diagnostic_table(report.diagnostics, names, words))
     if report.stderr_degrees is not None:
         shown.append(f"Standard errors: by a {report.stderr} over {report.stderr_degrees + 1} groups of rows.")
-    shown += model_tables(told)
+    shown += model_tables(entries)
     return [*shown, f"Log-likelihood: {likelihood_words(likelihood)}." if likelihood else _LATER.format(file)]
 
 
@@ -125,15 +120,15 @@ def check_columns(check: FitCheck) -> Facts:
 
 @facts.register
 def _(check: FitCheck) -> Facts:
-    """Of the pairs those that fit worst."""
-    why, told = dict(check.left_out), check_columns(check)
-    names, margins = told.pop("column"), told.pop("margins")
+    """All columns, and the pairs that fit worst."""
+    why, entries = dict(check.left_out), check_columns(check)
+    names, margins = entries.pop("column"), entries.pop("margins")
     alone = ("fits", "verdict", "level", "p_value", "columns_p_value", "pairs_p_value")
     counts = ("n_rows", "n_looked_at", "n_outlier_rows", "n_simulations", "refitted")
     return {
         **{name: getattr(check, name) for name in (*alone, *counts)},
         "columns": [
-            {"name": name, "margin": margin, "left_out": why.get(j), **{key: each[j] for key, each in told.items()}}
+            {"name": name, "margin": margin, "left_out": why.get(j), **{key: each[j] for key, each in entries.items()}}
             for j, (name, margin) in enumerate(zip(names, margins, strict=True))
         ],
         "worst_pairs": [
@@ -155,29 +150,29 @@ def _(check: FitCheck) -> Facts:
 @rows.register
 def _(check: FitCheck, took: str, words: Callable[[str], str]) -> Rows:
     """``words`` turns parameters into options."""
-    told = facts(check)
+    entries = facts(check)
     whole = "" if check.n_looked_at + check.n_outlier_rows == check.n_rows else f" of {check.n_rows:,}"
     taken = "" if check.refitted else " The model is taken as given: nothing was fitted."
     outliers = f" {counted(check.n_outlier_rows, 'outlier row')} left out." if check.n_outlier_rows else ""
-    free = [name for name, margin in zip(check.names, check.margins, strict=True) if margin == "monotone"]
+    monotone = [name for name, margin in zip(check.names, check.margins, strict=True) if margin == "monotone"]
     shown: Rows = [
         f"Checked {check.n_looked_at:,}{whole} rows of {counted(len(check.names), 'column')} against"
         f" {counted(check.n_simulations, 'simulated table')} in {took}.{taken}{outliers}",
         words(check.verdict),
     ]
-    if free:
-        shown.append(f"Free margins fit their columns always: {listed(free, 8)}.")
+    if monotone:
+        shown.append(f"Monotone margins always fit their columns: {listed(monotone, 8)}.")
     if check.left_out:
         shown.append(f"Left out: {listed(f'{check.names[j]} ({why})' for j, why in check.left_out)}.")
     p_values = (">p-value", "{p_value:.3g}"), (">adjusted", "{adjusted_p_value:.3g}")
-    if worst := [told["columns"][j] for j in check.worst_columns(_MOST)]:
+    if worst := [entries["columns"][j] for j in check.worst_columns(_MOST)]:
         limits = (">at limit", "{share_at_limit:.1%}"), (">expected", "{expected_share_at_limit:.1%}")
         off = (">off by", "{largest_difference:.1%}")
         shown += [
             _LEGEND,
             table_of(worst, ("worst columns", "{name}"), ("margin", "{margin}"), *limits, off, *p_values),
         ]
-    if pairs := told["worst_pairs"][:_MOST]:
+    if pairs := entries["worst_pairs"][:_MOST]:
         high = (">both high", "{observed[0][1][1]:,.0f}"), (">expected", "{expected[0][1][1]:,.1f}")
         higher = (">higher", "{observed[1][1][1]:,.0f}"), (">expected", "{expected[1][1][1]:,.1f}")
         shown.append(table_of(pairs, ("worst pairs", "{first} – {second}"), *high, *higher, *p_values))
@@ -189,7 +184,7 @@ def _(check: FitCheck, took: str, words: Callable[[str], str]) -> Rows:
 
 @dataclass(frozen=True, eq=False)
 class ColumnQuantiles:
-    """Quantiles of a column that are off its limit, the smallest first: of the table, and of the fitted model.
+    """Quantiles of a column between its limits, the smallest first: of the table, and of the fitted model.
 
     All in the table's units. ``low`` and ``high``: where the table's would be 99 times out of 100 if the model were
     true. ``z`` is the test of skewness of latent values, standard normal then. ``margin``: its name, and its exponent.
@@ -228,12 +223,12 @@ def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int
     rows = RowParameters(distribution.mean, distribution.std, floor, unknown[:, :, :2], unknown)
     margins = ColumnMargins.of_first(values, rows.floor, rows.mean).with_rows(Block(values), rows.floor)
     test = skewness_of(margins, rows)
-    own = samples.limits_by_cell  # whose order statistics are not known
+    own = samples.limits_by_cell  # these have no order statistics
     ordered = [j for j in np.argsort(-np.abs(test.z), kind="stable").tolist() if j not in own]
     found = []
     for j in [j for j in ordered[:most] if test.z[j] != 0.0]:
         shown, margin = _points(values[:, j], distribution.mean[j], distribution.std[j], floor[j]), "normal"
-        if negated[j]:  # the right way up again
+        if negated[j]:
             shown = -shown[[0, 1, 3, 2], ::-1]
         if model.margins is not None:
             shown, margin = model.margins[j].from_latent(shown), margin_words(model.margins[j])
@@ -244,8 +239,8 @@ def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int
     return found
 
 
-def _points(values: FloatArray, mean: float, norm: float, floor: float) -> FloatArray:
-    """Seen, fitted, low, high (4 x points): order statistics above the floor, and what the model says of them.
+def _points(values: FloatArray, mean: float, std: float, floor: float) -> FloatArray:
+    """Seen, fitted, low, high (4 x points): order statistics above the floor, and the model's bounds for them.
 
     The i-th smallest of n values is the model's quantile at a probability that has the distribution Beta(i, n - i + 1).
     """
@@ -257,7 +252,7 @@ def _points(values: FloatArray, mean: float, norm: float, floor: float) -> Float
     rank = rank[ordered[rank] > floor]
     tail = 0.5 * (1.0 - _BAND)
     probabilities = np.stack([(rank + 0.5) / n, *(beta.ppf(p, rank + 1, n - rank) for p in (tail, 1.0 - tail))])
-    return np.vstack([ordered[rank], np.maximum(mean + norm * ndtri(probabilities), floor)])
+    return np.vstack([ordered[rank], np.maximum(mean + std * ndtri(probabilities), floor)])
 
 
 # --- the picture of a model ----------------------------------------------------------------------
@@ -293,9 +288,9 @@ def model_picture(
 
 
 def column_order(correlation: FloatArray, most_ordered: int = _MOST_ORDERED) -> Numbers:
-    """Columns that go together side by side: the leaves of average-linkage clustering by 1 - |r|.
+    """An order with correlated columns side by side: the leaves of average-linkage clustering by 1 - |r|.
 
-    They are optimally turned up to so many columns.
+    The order of the leaves is optimal for up to ``most_ordered`` columns.
     """
     d = len(correlation)
     if d < 3:
@@ -339,7 +334,7 @@ def _draw_shares(axes: Axes, model: RectifiedGaussian, shares: FloatArray, limit
 
 
 def draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool, note: str | None = None) -> None:
-    """The quantiles of a column against those of the model; ``note`` is said of it below its name."""
+    """The quantiles of a column against those of the model; ``note`` stands below its name."""
     axes.fill_between(
         column.fitted, column.low, column.high, color=HIDDEN, linewidth=0.0, label="99 % if the model holds"
     )
@@ -377,8 +372,8 @@ def check_picture(check: FitCheck) -> Figure:
     panels = len(columns) + 2 * bool(pairs)
     wide = min(max(panels, 1), 4)
     high = max(-(-panels // wide), 1)
-    verdict = textwrap.fill(check.verdict.replace("$", r"\$"), 38 * wide)
-    figure = new_figure((4.1 * wide, 4.0 * high + 0.8), verdict, 11.0)
+    title = textwrap.fill(check.verdict.replace("$", r"\$"), 38 * wide)
+    figure = new_figure((4.1 * wide, 4.0 * high + 0.8), title, 11.0)
     axes = panels_of(figure, high, wide, panels)
     for j in columns:
         note = f"{check.margins[j]}; p = {check.column_p_value[j]:.3g}, adjusted {check.column_adjusted[j]:.3g}"
@@ -395,7 +390,7 @@ def check_picture(check: FitCheck) -> Figure:
         counts.legend(frameon=False, fontsize=8, loc="upper left")
         _scatter(residuals, check, lambda seen, expected: (np.sqrt(expected), (seen - expected) / np.sqrt(expected)))
         residuals.axhspan(-2.0, 2.0, color=HIDDEN, alpha=0.5, linewidth=0.0, zorder=0)
-        tidy(residuals, "The same: how far off", "√expected", "(observed − expected) / √expected")
+        tidy(residuals, "The same: observed minus expected", "√expected", "(observed − expected) / √expected")
     return figure
 
 

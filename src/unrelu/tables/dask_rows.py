@@ -22,9 +22,9 @@ _BLOCK_CELLS = MOST_CELLS // 4
 class DaskSamples(Samples):
     """The rows of a Dask array or data frame of numbers.
 
-    Through a cluster where a Dask client is active, else chunk by chunk in this process. Every pass computes
-    the chunks again, unless ``table.persist()`` has kept them. Chunks without rows may be among them; where lengths are
-    not known they are counted first, which computes the table once.
+    A cluster reads them where a Dask client is active, else this process, chunk by chunk. Every pass computes the
+    chunks again, unless ``table.persist()`` has kept them. Chunks may be empty; unknown lengths are counted first,
+    which computes the table once.
     """
 
     def __init__(self, table: Any) -> None:
@@ -93,7 +93,7 @@ class DaskSamples(Samples):
 
 
 def _is_dask(table: Any) -> bool:
-    """Told without importing Dask."""
+    """Recognized without importing Dask."""
     return hasattr(table, "__dask_graph__") and hasattr(table, "to_delayed")
 
 

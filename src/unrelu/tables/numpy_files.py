@@ -30,7 +30,7 @@ from unrelu.tables.table_file import SHARE_CELLS, Piece, TableFile, damage_repor
 TABLE_KEY, NAMES_KEY = "X", "feature_names"
 _HEAD_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 Head = tuple[tuple[int, ...], bool, np.dtype[Any], int]
-"""What the head of an npy file says: shape, whether columns are stored one after the other, type; its length."""
+"""The head of an npy file: shape, whether columns are stored one after the other, type; its length."""
 
 
 def _head(stream: IO[bytes]) -> Head:
@@ -169,7 +169,7 @@ def _cut(table: NDArray[Any], rows: int) -> Iterator[NDArray[Any]]:
 
 
 class SparseSamples(Samples):
-    """The rows of a scipy sparse matrix; who can work with it, or with a block's part of it, takes ``matrix``.
+    """The rows of a scipy sparse matrix; ``matrix`` of the samples, or of a block, is sparse.
 
     >>> import scipy.sparse
     >>> samples = SparseSamples(scipy.sparse.csr_array([[0.0, 2.0], [1.0, 0.0]]), ["a", "b"])
@@ -208,7 +208,7 @@ class SparseSamples(Samples):
 
 
 def sparse_matrix(path: str) -> Any:
-    """What a file of scipy.sparse.save_npz holds, read whole."""
+    """The matrix in a file of scipy.sparse.save_npz, read whole."""
     try:
         given: Any = scipy.sparse.load_npz(path)
         matrix: Any = scipy.sparse.csr_array(given)

@@ -14,7 +14,16 @@ from unrelu.recovery.layers.decoding import (
     pure_rows,
     rank_of,
 )
-from unrelu.recovery.layers.facets import Cloud, Facet, counted, find_facets, misfit, most_likely, nearest_facet, pencil
+from unrelu.recovery.layers.facets import (
+    Cloud,
+    Facet,
+    count_points,
+    find_facets,
+    misfit,
+    most_likely,
+    nearest_facet,
+    pencil,
+)
 
 EXACT = 1e-9  # noise of clouds without any; facets are then exact to rounding, 1e-16 times a condition number below 1e6
 LIFTED = pytest.mark.parametrize("lifted", [False, True])
@@ -56,7 +65,7 @@ def test_support_counts():
     on = module.ndtri((np.arange(200) + 0.5) / 200)
     above = np.arange(0.1, 20.0, 0.2)
     heights = 0.5 * np.concatenate([on, above, [-4.5, -10.0, -4.1]])
-    seen = counted(Facet(np.array([1.0]), 0.0, 0.5), heights[:, None])
+    seen = count_points(Facet(np.array([1.0]), 0.0, 0.5), heights[:, None])
     assert seen.below == 3
     assert seen.density == pytest.approx(5.0)
     assert abs(seen.on - 200) < 2.0  # one point at the border of +-2

@@ -11,7 +11,7 @@ from unrelu.recovery.layers.inputs import (
     fit_inputs,
     inputs_behind,
     inputs_of,
-    refitted,
+    refit,
     standard_layer,
     without_worst,
 )
@@ -101,23 +101,23 @@ def test_units_and_inputs_are_each_others_inverse(net):
 
 def test_a_scaled_layer_and_a_moved_one(net):
     layer, lengths = InnerLayer(net.A1, net.b1, ((3, 1e-12),)), seeded().uniform(0.1, 10.0, 8)
-    np.testing.assert_allclose(layer.scaled(lengths).units(net.z), net.h * lengths, atol=1e-12)
+    np.testing.assert_allclose(layer.rescale(lengths).units(net.z), net.h * lengths, atol=1e-12)
     mean, root = seeded(1).standard_normal(3), np.tril(seeded(2).standard_normal((3, 3)))
     root[np.diag_indices(3)] = np.abs(root.diagonal())
-    moved = layer.moved(mean, root @ root.T)
+    moved = layer.standardize_inputs(mean, root @ root.T)
     np.testing.assert_allclose(moved.units(np.linalg.solve(root, (net.z - mean).T).T), net.h, atol=1e-9)
-    assert moved.choice == layer.scaled(lengths).choice == ((3, 1e-12),)
+    assert moved.choice == layer.rescale(lengths).choice == ((3, 1e-12),)
 
 
 def test_refitted_is_least_squares_of_each_unit(net):
     layer = InnerLayer(net.A1 + 0.01, net.b1)
     inputs = layer.inputs(net.h)
-    found = refitted(layer, net.h)
+    found = refit(layer, net.h)
     for unit in range(8):
         rows = (net.h[:, unit] > 0.0) & ~np.isnan(inputs[:, 0])
         expected = np.linalg.pinv(np.column_stack([inputs[rows], np.ones(rows.sum())])) @ net.h[rows, unit]
         np.testing.assert_allclose(np.append(found.weights[unit], found.bias[unit]), expected, atol=1e-9)
-    exact = refitted(InnerLayer(net.A1, net.b1), net.h)
+    exact = refit(InnerLayer(net.A1, net.b1), net.h)
     np.testing.assert_allclose(exact.weights, net.A1, atol=1e-9)
 
 
@@ -153,7 +153,7 @@ def test_rows_that_do_not_determine_their_inputs_count():
         warnings.simplefilter("error")  # how inputs are drawn is nobody's concern
         layer = standard_layer(moved_away(net), net.h, 0)
     inputs = InnerLayer(net.A1, net.b1).inputs(net.h)[~few]
-    dropped = InnerLayer(net.A1, net.b1).moved(inputs.mean(axis=0), np.cov(inputs.T))
+    dropped = InnerLayer(net.A1, net.b1).standardize_inputs(inputs.mean(axis=0), np.cov(inputs.T))
     assert off(layer) < 5.0  # draws add to the errors of known inputs
     assert off(dropped) > 15.0
     np.testing.assert_array_equal(standard_layer(moved_away(net), net.h, 0).weights, layer.weights)

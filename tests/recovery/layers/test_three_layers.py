@@ -11,7 +11,7 @@ import pytest
 import unrelu
 from tests.warned import warns
 from unrelu.errors import CannotPeelError
-from unrelu.recovery.layers.experimental.faces import Chart, closure, find_chart, find_faces, joined, not_alone
+from unrelu.recovery.layers.experimental.faces import Chart, closure, find_chart, find_faces, join_unit, not_alone
 from unrelu.recovery.layers.experimental.three_layers import inputs_near
 from unrelu.recovery.layers.inputs import InnerLayer
 
@@ -176,7 +176,7 @@ def test_values_of_a_unit_imply_others_or_stay_open():
     np.testing.assert_allclose(values[:20] / values[0], unit[:20] / unit[0], rtol=1e-9)
     known[30:40] = unit[30:40]
     whole = closure(H, known)
-    np.testing.assert_allclose(joined(H, values[:, None], 3.0 * whole)[:, 0] / whole[0], unit / unit[0], rtol=1e-9)
+    np.testing.assert_allclose(join_unit(H, values[:, None], 3.0 * whole)[:, 0] / whole[0], unit / unit[0], rtol=1e-9)
     known[0] *= 1.1
     assert closure(H, known) is None
 

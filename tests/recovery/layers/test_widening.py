@@ -7,7 +7,7 @@ import pytest
 
 from tests.references import generators as reference
 from unrelu.recovery.layers.decoding import cloud_of, find_subspace
-from unrelu.recovery.layers.facets import Clock, Facet, counted
+from unrelu.recovery.layers.facets import Clock, Facet, count_points
 from unrelu.recovery.layers.units import why_missing
 from unrelu.recovery.layers.widening import Search, decode_widening
 
@@ -32,7 +32,7 @@ def check(found, net, sine=1e-7, inputs=1e-7):
     """Every unit, its inputs as far as rows tell them, and the layer of these."""
     layer, inner = found.layer, found.inner
     assert found.report.ended is None
-    assert found.verdict is None
+    assert found.fault is None
     assert found.report.converged
     wrong, order = reference.sines(layer.weights, net.A2)
     assert wrong.max() < sine
@@ -120,8 +120,8 @@ def test_too_few_inputs_are_told(net):
 def test_too_many_inputs_are_told(net):
     found = decoded(net, 5)
     assert found.inner is None
-    assert "n_inputs=5 is too large: 4 inputs explain" in found.verdict
-    assert why_missing(found, 5) == found.verdict
+    assert "n_inputs=5 is too large: 4 inputs explain" in found.fault
+    assert why_missing(found, 5) == found.fault
 
 
 def with_bias(net, unit, bias):
@@ -164,7 +164,7 @@ def false_plane(cloud, one, two, share):
     normal = one.normal + share * two.normal
     length = np.linalg.norm(normal)
     facet = Facet(normal / length, (one.offset + share * two.offset) / length, cloud.noise)
-    return counted(facet, cloud.points)
+    return count_points(facet, cloud.points)
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
@@ -177,7 +177,7 @@ def test_planes_that_are_no_units_are_dropped(net, found, share):
     offsets = (layer.offset + layer.encoder @ space.center) / sizes
     facets = [Facet(n / s, o, cloud.noise) for n, s, o in zip(normals, sizes, offsets, strict=True)]
     false = false_plane(cloud, facets[10], facets[11], share)
-    true = [counted(facet, cloud.points) for facet in facets[:10]]
+    true = [count_points(facet, cloud.points) for facet in facets[:10]]
     search = Search(cloud, 4, seeded())
     search.planes = [*true, false]
     search.run()
@@ -279,7 +279,7 @@ def test_heights_of_nothing_are_no_new_unit(net):
     search = Search(cloud, 4, seeded())
     never_on = Facet(np.eye(12)[0], -10.0 * float(np.abs(cloud.points).max()), cloud.noise)
     heights = iter([[never_on], [never_on], *[[]] * 50])
-    search.planes.append(counted(Facet(np.eye(12)[1], 0.0, cloud.noise), cloud.points))
+    search.planes.append(count_points(Facet(np.eye(12)[1], 0.0, cloud.noise), cloud.points))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("unrelu.recovery.layers.planes.PlaneSearch.planes", lambda *_: next(heights))
         search.run()

@@ -113,7 +113,7 @@ def test_the_prior_ridge_is_n_noise_squared_over_singular_values():
     mean = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)[:2].mean()
     task = Task(Cells(X), 2)
     assert prior_ridge(own_start(task), 0.3) == pytest.approx(0.5 * 50 * 0.09 / mean, rel=1e-4)
-    other = replace(task, start=singular_start(Cells(X), 2, True).scaled(5.0))
+    other = replace(task, start=singular_start(Cells(X), 2, True).rescale(5.0))
     assert prior_ridge(own_start(other), 0.3) == pytest.approx(prior_ridge(own_start(task), 0.3), rel=1e-12)
     assert prior_ridge(own_start(Task(Cells(np.zeros((9, 4))), 2)), 0.3) == 0.0
 

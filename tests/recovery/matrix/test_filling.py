@@ -46,7 +46,7 @@ def test_rows_are_at_the_optimum_with_the_penalty_of_the_fit(noise):
     rng = np.random.default_rng(2)
     X = np.maximum(factors.matrix() + 0.3 * rng.standard_normal((120, 8)), 0.0)[:10]
     latent = Filling.after(factors, noise, ridge).latent_of(Cells(X), factors)
-    balanced = factors.balanced()
+    balanced = factors.balance()
     for x, c in zip(X, latent, strict=True):
         in_balance = reference.row_optimum(x, balanced.loadings, balanced.bias, np.full(2, ridge), noise)
         np.testing.assert_allclose(factors.loadings @ c, balanced.loadings @ in_balance, atol=1e-6)

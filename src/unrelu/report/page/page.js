@@ -160,11 +160,11 @@
   const pick = (first, second) => {
     chosen = [first, second];
     [by("first").value, by("second").value] = [first, second];
-    const title = document.createElement("strong"), told = document.createElement("span");
+    const title = document.createElement("strong"), words = document.createElement("span");
     const bdi = (name) => Object.assign(document.createElement("bdi"), { textContent: short(name, 60) });
     title.append(bdi(columns.name[first]), " and ", bdi(columns.name[second]));
-    told.textContent = first === second ? "one column: choose two" : sentence(first, second);
-    by("pair").replaceChildren(title, told);
+    words.textContent = first === second ? "one column: choose two" : sentence(first, second);
+    by("pair").replaceChildren(title, words);
     drawScatter();
   };
 
