@@ -54,7 +54,7 @@ class FloorImputer(OneToOneFeatureMixin, TransformerMixin, HoldsLearner):
     add_indicator : bool, default=False
         :meth:`transform` appends a column of 0 and 1 for every column with cells that were filled in at :meth:`fit`: 1
         marks a cell that is filled in, be it at a limit or missing. Such columns are called
-        ``missingindicator_<name>``, as those of scikit-learn's imputers. From a model alone every column has one.
+        ``missingindicator_<name>``, as those of scikit-learn's imputers. From a model, or merged, every column has one.
     floor, ceiling, margins, n_components, floor_tolerance, random_state
         As for :class:`unrelu.RectifiedGaussianLearner`; ``random_state`` also seeds the draws.
 
