@@ -80,13 +80,13 @@ def warn(message: str, kind: str, **fields: Any) -> None:
 
 def warn_together(lines: Sequence[tuple[str, str]], **fields: Any) -> None:
     """Issue one warning of several lines and their kinds; it points at the caller's line, outside this package."""
-    noted = _NOTED.get()
+    noted, actions = _NOTED.get(), [_action_of(f"{line} [{kind}]", warning_class(kind)) for line, kind in lines]
     if noted is not None and all(warning_class(kind).__name__ in _HARM for _, kind in lines):
-        actions = [_action_of(f"{line} [{kind}]", warning_class(kind)) for line, kind in lines]
-        if "error" not in actions:
-            rows = tuple(fields.get("rows", ()))
-            noted += [(*line, rows) for line, action in zip(lines, actions, strict=True) if action != "ignore"]
-            return
+        rows = tuple(fields.get("rows", ()))
+        noted += [(*line, rows) for line, action in zip(lines, actions, strict=True) if action != "ignore"]
+        return
+    if "error" in actions:
+        lines = [lines[actions.index("error")]]
     level, frame = 1, sys._getframe()
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
         level, frame = level + 1, frame.f_back
@@ -96,7 +96,7 @@ def warn_together(lines: Sequence[tuple[str, str]], **fields: Any) -> None:
 
 @contextmanager
 def noting_warnings() -> Iterator[list[Line]]:
-    """Lines of warnings are noted instead of issued, unless a filter ignores them or makes errors of them.
+    """Lines of warnings are noted instead of issued, unless a filter ignores them.
 
     Warnings of checkpoints are issued at once: they are about work that goes on for long.
     """
