@@ -84,7 +84,7 @@ def scoring() -> list[Claim]:
     FloorOutlierDetector(margins="normal").fit(x[:500])
 
     def work(progress: Silence) -> Any:
-        return FloorOutlierDetector(margins="normal").with_progress(progress).fit(x).judge(x, cells_of="flagged")
+        return FloorOutlierDetector(margins="normal").with_progress(progress).fit(x).score_table(x, cells_of="flagged")
 
     return time_of(
         "score of 3,400 x 49 proteins",

@@ -55,7 +55,7 @@ def test_a_record_holds_no_row(sites, run):
         (["--drop", "c"], "3 columns in one part, 2 in another"),
         (["--columns", "b,a,c"], "different column names: a, b, c; and b, a, c"),
         (["--nonnegative-mean"], "different parameters (nonnegative_mean"),
-        (["--margins", "c=boxcox"], "Margins that were learned differ with the rows: give all of them the same."),
+        (["--margins", "c=boxcox"], "Learned margins differ with the rows: give all learners the same."),
         (["--stderr", "jackknife"], "different parameters (stderr)"),
     ],
 )

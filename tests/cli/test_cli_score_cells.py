@@ -40,20 +40,20 @@ def test_every_cell_is_written_from_the_most_outlying_on(run, dirty, truth, mode
     result = run("score", "dirty.csv", "--model", model, "--cells", "-o", "cells.csv")
     assert (result.exit_code, result.stderr) == (0, "")
     found = pd.read_csv("cells.csv")
-    assert list(found) == ["row", "column", "value", "predicted_mean", "predicted_std", "score", "bad_probability"]
+    assert list(found) == ["row", "column", "value", "predicted_mean", "predicted_std", "residual", "bad_probability"]
     assert len(found) == dirty.size - 1
     assert found.loc[0, ["row", "column"]].tolist() == [8, "Pb"]
     assert (np.diff(found["bad_probability"]) <= 0.0).all()
     at = (found["row"] - 1, found["column"].map(NAMES.index))
     np.testing.assert_allclose(found["value"], dirty[at], rtol=1e-12)
-    np.testing.assert_allclose(np.abs(found["score"]), truth.cell_outlier_score(dirty)[at], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(np.abs(found["residual"]), truth.cell_outlier_score(dirty)[at], rtol=1e-9, atol=1e-12)
     seen = (dirty > 0.0).all(axis=1)[at[0]]  # rows without hidden cells: the formula holds
     for _, line in found[seen][:40].iterrows():
         j = NAMES.index(line["column"])
         mean, std = _conditional(truth, dirty[line["row"] - 1], j)
         assert line["predicted_mean"] == pytest.approx(mean, rel=1e-6)
         assert line["predicted_std"] == pytest.approx(std, rel=1e-6)
-        assert line["score"] == pytest.approx((line["value"] - mean) / std, rel=1e-6)
+        assert line["residual"] == pytest.approx((line["value"] - mean) / std, rel=1e-6)
 
 
 def test_the_top_and_the_terminal(run, dirty, model):
@@ -63,7 +63,7 @@ def test_the_top_and_the_terminal(run, dirty, model):
     assert answer["expected_beyond_4"] == pytest.approx(2.0 * norm.sf(4.0) * (dirty.size - 1))
     result = run("score", "dirty.csv", "--model", model, "--cells", "--top", 3, "-o", "cells.parquet")
     assert len(pd.read_parquet("cells.parquet")) == 3
-    for words in ("1,499 cells in 500 rows", "a score above 4 or below -4", "predicted", "±", "Pb"):
+    for words in ("1,499 cells in 500 rows", "a residual above 4 or below -4", "predicted", "±", "Pb"):
         assert words in result.stdout
     for top in (0, 5000):
         options = ("--cells", "--top", top, "-o", "cells.csv")

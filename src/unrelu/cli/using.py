@@ -187,7 +187,7 @@ def score(
         method = "robust_cells" if cells else "robust"
         detector, table = learned(job, FloorOutlierDetector, progress, method, false_alarm_rate=false_alarm_rate)
         if not cells:
-            scored = detector.judge(table, top=most, cells_of="top" if output is None else "flagged")
+            scored = detector.score_table(table, top=most, cells_of="top" if output is None else "flagged")
     if not cells:
         ids, names = table.ids(), labels(detector.distribution_)
         job.write(
@@ -198,7 +198,8 @@ def score(
         return job.answer(facts(scored, detector, ids), shown, fitted=detector)
     # The most outlying cells; all of them where they are written, without --top.
     kept = most if top is not None or output is None else None
-    distribution, sizes = detector.distribution_, (detector.outlier_score(table), detector.cell_probabilities(table))
+    distribution = detector.distribution_
+    sizes = detector.cell_outlier_score(table, signed=True), detector.cell_probabilities(table)
     imputer = FloorImputer.from_model(distribution, floor_tolerance=detector.floor_tolerance)
     found = outliers.OutlyingCells(distribution, sizes, imputer.cells(table), kept, table.ids())
     job.write(output=found.lines(), picture=lambda: outliers.bad_cell_picture(*sizes, found.names))

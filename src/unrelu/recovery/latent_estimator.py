@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray
@@ -65,7 +65,7 @@ def recover_latent(
     return result
 
 
-class ReLULatentRecovery(TransformerMixin, FloorEstimator):
+class ReLULatentRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FloorEstimator):
     """Latent vectors of many corrupted outputs of one layer: v = max(floor, A c + b) + e + w, row by row.
 
     Parameters
@@ -110,6 +110,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
     (True, True)
     """
 
+    _no_weights = "every row is recovered by itself. Leave out rows that are not to be recovered."
     weights_: FloatArray
     bias_: FloatArray
     report_: LatentReport
@@ -282,6 +283,10 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
                 rows=numbers,
             )
         return replace(rows, clean=rows.clean + floor)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self._fitted().weights_.shape[1])
 
     def __sklearn_is_fitted__(self) -> bool:
         return "weights_" in vars(self) or self.weights is not None

@@ -125,6 +125,10 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         "components_stderr_", "mean_stderr_", "latent_stderr_",
     )  # fmt: skip
     _takes_sparse = True
+    _no_weights = (
+        "every row has a latent vector of its own, and columns are fitted to all rows alike. Repeat rows that count"
+        " more, and leave out those of weight 0."
+    )
     _fit: MatrixFit | None = None
     _lifted: NDArray[np.int64]  # cells at the floor whose T is above, by row x columns + column
 

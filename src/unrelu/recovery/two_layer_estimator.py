@@ -112,6 +112,9 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         "output_weights_", "output_bias_", "column_identifiable_", "hidden_distribution_", "outlier_rows_", "report_",
         "n_hidden_", *_OF_INPUTS,
     )  # fmt: skip
+    _no_weights = (
+        "units are found from facets that rows lie on exactly, not from averages over rows. Leave out rows of weight 0."
+    )
     _learned: TwoLayers | Peeled | None = None
 
     def __init__(
@@ -399,7 +402,7 @@ def peel(
     plan, distribution_by = [check_width("Every width", width) for width in widths], method_named(hidden_method)
     limits = check_limits(n_inputs, max_seconds)
     rows = prepare(X, tolerance=floor_tolerance, smallest=2, whole=no_progress)
-    columns = learn_columns(rows, floor, None, floor_tolerance, no_progress, who="peel")
+    columns = learn_columns(rows, floor, None, floor_tolerance, no_progress, without_ceilings="peel")
     refuse_none(columns.floor, columns.names)
     values, seed = screened_floats(rows, columns), seed_from(random_state)
     return peel_layers(values, columns, plan, *limits, distribution_by, seed, progress)

@@ -46,9 +46,9 @@ _FLAGGED = (
     " the fit; a flagged row of weight 1.00 is no more outlying than some inlier rows are."
 )
 _CELLS = (
-    "Score: standard deviations from the value that the row's other cells predict. Predicted: mean ± standard deviation"
-    " of the value before censoring, in the table's units. Bad: the probability that the cell does not belong to its"
-    " row, by which cells are sorted."
+    "Residual: standard deviations from the value that the row's other cells predict. Predicted: mean ± standard"
+    " deviation of the value before censoring, in the table's units. Bad: the probability that the cell does not belong"
+    " to its row, by which cells are sorted."
 )
 _MOST_SHOWN = 10  # columns whose cells were changed
 _FAR = 4.0  # standard deviations that few cells of a clean table have
@@ -195,7 +195,7 @@ class OutlyingCells:
             "value": found[0],
             "predicted_mean": found[1],
             "predicted_std": found[2],
-            "score": outlier_score[rows, columns],
+            "residual": outlier_score[rows, columns],
             "bad_probability": probability[rows, columns],
         }
         n_far = int(np.count_nonzero(size[seen] > _FAR))
@@ -236,13 +236,13 @@ class OutlyingCells:
             f"Scored {counted(entries['cells_scored'], 'cell')} in {counted(entries['rows'], 'row')} of"
             f" {counted(len(self.names), 'column')} by {by}.",
             f"{counted(entries['cells_bad'], 'cell')} bad with a probability above 0.5.",
-            f"{counted(entries['cells_beyond_4'], 'cell')} with a score above 4 or below -4; a clean table of that size"
-            f" that the model fits would have at most about {expected:,.{0 if expected >= 10 else 1}f}.",
+            f"{counted(entries['cells_beyond_4'], 'cell')} with a residual above 4 or below -4; a clean table of that"
+            f" size that the model fits would have at most about {expected:,.{0 if expected >= 10 else 1}f}.",
         ]
         if not entries["most_outlying_cells"]:
             return shown
         columns = [*_row_columns(self._ids), ("column", "{column}"), (">value", "{value:.4g}")]
-        columns += [(">predicted", "{predicted_mean:.4g} ± {predicted_std:.2g}"), (">score", "{score:+.1f}")]
+        columns += [(">predicted", "{predicted_mean:.4g} ± {predicted_std:.2g}"), (">residual", "{residual:+.1f}")]
         return [*shown, _CELLS, table_of(entries["most_outlying_cells"], *columns, (">bad", "{bad_probability:.3f}"))]
 
 
@@ -315,7 +315,9 @@ class Cleaning:
         write_columns(path, iter([changes]))
 
     def picture(self) -> Figure:
-        return bad_cell_picture(self._detector.outlier_score(self._table), self._probability, self._names)
+        return bad_cell_picture(
+            self._detector.cell_outlier_score(self._table, signed=True), self._probability, self._names
+        )
 
     def facts(self) -> Facts:
         """How many cells were changed, column by column."""

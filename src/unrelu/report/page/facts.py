@@ -360,7 +360,7 @@ def outlier_facts(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", about("singular"))
         detector = FloorOutlierDetector.from_model(model, **how).with_progress(progress)
-        scored = detector.judge(table, top=_ROWS)
+        scored = detector.score_table(table, top=_ROWS)
         rows = facts(scored, detector, ids)
         few = int(np.clip(_MOST_WORK // model.n_features**3, _ROWS, len(scored.scores)))
         most_outlying = np.sort(np.argsort(scored.scores, kind="stable")[:few])
@@ -371,7 +371,7 @@ def outlier_facts(
             first += len(block.given)
         cells = functools.reduce(Cells.joined, parts)
         chosen = ArraySamples(cells.given, feature_names=model.feature_names)
-        scores = detector.outlier_score(chosen), detector.cell_probabilities(chosen)
+        scores = detector.cell_outlier_score(chosen, signed=True), detector.cell_probabilities(chosen)
         entries = OutlyingCells(model, scores, [cells], _CELLS, ids, most_outlying).facts(_CELLS)
     return {
         "n_rows": rows["rows"],
