@@ -152,7 +152,7 @@ batch[5, 2] *= 10.0
 batch = pd.DataFrame(np.where(batch < lod, 0.0, batch), columns=names)
 detector = unrelu.FloorOutlierDetector(floor=floor, margins="log").fit(table)
 p = detector.p_values(batch)
-cells = pd.DataFrame(detector.outlier_score(batch), columns=names)
+cells = pd.DataFrame(detector.cell_outlier_score(batch, signed=True), columns=names)
 cells.insert(0, "p", p)
 print(cells.nsmallest(3, "p").round(3).to_string())
 

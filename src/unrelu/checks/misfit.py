@@ -444,8 +444,8 @@ def group_tests(look: Look, rows: RowParameters, correlation: FloatArray, group:
 def _variance_elsewhere(design: FloatArray, g: FloatArray) -> FloatArray:
     """The variance of what a half of the rows leaves unexplained of the other half.
 
-    Where a number is rarely large, such as one of two columns that are both seldom seen, too little of it is left in the
-    rows that explain it.
+    Where a number is rarely large, such as one of two columns that are both seldom seen, too little of it is left in
+    the rows that explain it.
     """
     found = np.zeros(g.shape[1])
     for half in range(2):
