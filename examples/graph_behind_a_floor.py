@@ -18,7 +18,7 @@ import networkx
 import numpy as np
 
 import unrelu
-from unrelu.graph.learning import known_of_rows, learn_graph
+from unrelu.graph.learning import correlations_of_rows, learn_graph
 from unrelu.report.pictures import HIDDEN, INK, LEARNED, NAIVE
 
 SPECIES, COMMUNITIES, ROWS = 30, 3, 500
@@ -75,7 +75,7 @@ def _latent(rng: np.random.Generator, rows: int) -> tuple[np.ndarray, np.ndarray
 
 
 def _plain(table: np.ndarray) -> np.ndarray:
-    return learn_graph(known_of_rows(np.corrcoef(table, rowvar=False), len(table)), "likely").adjacency
+    return learn_graph(correlations_of_rows(np.corrcoef(table, rowvar=False), len(table)), "likely").adjacency
 
 
 def draw(found: Found, path: str | None = None) -> None:

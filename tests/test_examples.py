@@ -169,7 +169,7 @@ def test_what_the_floor_hid_is_recovered(folder):
         assert sd[0] < 0.5 * sd[-1]
 
 
-def test_the_truth_of_other_years_is_not_looked_at(folder):
+def test_the_truth_of_other_years_is_not_used(folder):
     assert len(what_the_floor_hid.sediments(folder / what_the_floor_hid.CASCO).whole) == 350
 
 

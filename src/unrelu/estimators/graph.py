@@ -27,7 +27,7 @@ from unrelu.fit.one_pass import Learned
 from unrelu.graph.learning import (
     OF_EDGES,
     Graph,
-    Known,
+    LatentCorrelations,
     check_rows,
     check_selection,
     diagnostics_of_edges,
@@ -297,7 +297,7 @@ class RectifiedGaussianGraph(HoldsLearner):
         """The graph of what was learned, about which there are diagnostics ``untold``; ``record`` is by groups where
         subsets of the rows can be asked."""
         learned, assumptions = self._result(), self._assumptions()
-        scale, d = learned.rows.scale, learned.distribution.n_features
+        scale, d = learned.rows.std, learned.distribution.n_features
         columns = np.flatnonzero(scale > 0.0)
         check_rows(learned.report.n_rows, d, len(columns))
         if d > (n_rows := learned.report.n_rows):
@@ -312,7 +312,7 @@ class RectifiedGaussianGraph(HoldsLearner):
         if isinstance(record, GroupedMoments):
             groups = RowGroups(record, assumptions, learned.pairs, columns, self._names())
         rows, pair_rows = rows_that_would_do(learned.pairs, learned.report.effective_rows)
-        known = Known(learned.distribution.correlation[square], rows, pair_rows[square], groups)
+        known = LatentCorrelations(learned.distribution.correlation[square], rows, pair_rows[square], groups)
         graph = learn_graph(known, self.selection, self._seed(), self._progress)
         of_edges = diagnostics_of_edges(graph)
         others = tuple(diagnostic for diagnostic in learned.report.diagnostics if diagnostic.kind not in OF_EDGES)

@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.base import clone
 
-from unrelu.checks.misfit import Look, look_at
+from unrelu.checks.misfit import RowSample, sample_rows
 from unrelu.contracts import Assumptions, Diagnostic, Evidence, FloatArray, LearningReport, Progress
 from unrelu.errors import UnreluError
 from unrelu.estimators.fits import noting_warnings, warn_again
@@ -87,7 +87,7 @@ def better_fit(
         return _total(densities - plain.score_samples(X), sample_weight)
 
     def without_bad_cells() -> Better | None:
-        kinds, look = {each.kind for each in report.diagnostics}, look_at(evidence, assumptions)
+        kinds, look = {each.kind for each in report.diagnostics}, sample_rows(evidence, assumptions)
         if _TIES in kinds or not (kinds & _ODD or (look is not None and has_far_values(look))):
             return None
         with noting_warnings() as noted:
@@ -146,7 +146,7 @@ def _left_out(robust: Any, evidence: Evidence, assumptions: Assumptions) -> tupl
         "left-out",
         columns,
         f"{what} do not belong to what the others are like{_AND_WERE}",
-        "Look at them: cell_weights_ below .5, or unrelu score --cells. To have them counted name a method,"
+        "RowSample at them: cell_weights_ below .5, or unrelu score --cells. To have them counted name a method,"
         " 'full_likelihood' or 'one_pass'.",
         tuple(share[list(columns)].tolist()),
     )
@@ -177,7 +177,7 @@ def continued(report: LearningReport, margins: Margins | None) -> tuple[Diagnost
     return (diagnostic,)
 
 
-def has_far_values(look: Look) -> bool:
+def has_far_values(look: RowSample) -> bool:
     """Whether a value lies farther out than a normal distribution allows that has the middle of its column.
 
     Of that distribution two quantiles are known: the upper one, and that of the share which is cut off, or the

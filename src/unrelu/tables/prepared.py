@@ -141,7 +141,7 @@ def _latent(x: FloatArray, margin: Margin, low: float, high: float, seen_above: 
 
 
 class PreparedRows(RowsOf):
-    """The rows of ``samples`` as the learners want them: what is done to a block, in order, is ``_told``.
+    """The rows of ``samples`` as the learners want them: what is done to a block, in order, is ``_block``.
 
     ``view``: "latent" values by the columns' margins, or the user's own numbers: "turned", columns with a ceiling
     upside
@@ -164,7 +164,7 @@ class PreparedRows(RowsOf):
         self._lifted = lifts(samples.limits, columns.floor, self.feature_names)
         self.turns = bool(columns.negated.any() or self._lifted or samples.limits_by_cell)
 
-    def _told(self, block: Block) -> Block:
+    def _block(self, block: Block) -> Block:
         columns, negated = self._columns, self._columns.negated.any()
         if self.turns:
             block = self._upside_down(block)
