@@ -319,11 +319,11 @@ class RowParameters:
     ``floor`` is where values are censored (floor + tolerance). ``mean_std_covariance`` is d x 2 x 2: the sampling
     covariance of (b_i, s_i), NaN from a method that gives none. ``influence`` is d x 2 x 3: how a row's statistics (p,
     v, v^2) of :mod:`unrelu.kernels.pair_solver` move (b_i, s_i), in units of s_i, by which standard errors of the
-    correlations account for errors of the columns. ``scale`` is 0 for a constant column, whose errors are 0.
+    correlations account for errors of the columns. ``std`` is 0 for a constant column, whose errors are 0.
     """
 
     mean: Annotated[FloatArray, "floats d"]
-    scale: Annotated[FloatArray, "floats d"]
+    std: Annotated[FloatArray, "floats d"]
     floor: Annotated[FloatArray, "unbounded floats d"]
     mean_std_covariance: Annotated[FloatArray, "unbounded floats d 2 2"]
     influence: Annotated[FloatArray, "unbounded floats d 2 3"]

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 from unrelu import registry
 from unrelu.checks.findings import diagnostics_of
-from unrelu.checks.misfit import LookQuestion, look_at
+from unrelu.checks.misfit import RowSampleQuestion, sample_rows
 from unrelu.contracts import Assumptions, Evidence, LearningReport, Progress, Samples, Step, no_progress
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.fit.one_pass import Learned, counts_of, learn_record
@@ -84,11 +84,11 @@ class OnePass:
         self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, progress: Progress = no_progress
     ) -> Learned:
         question = self.question(assumptions)
-        ask_at_once(evidence, question, LookQuestion(assumptions.censored_at))
+        ask_at_once(evidence, question, RowSampleQuestion(assumptions.censored_at))
         record = evidence.collect(question)
         progress(Step(LEARNING))
         stages = learn_record(record, assumptions, evidence.feature_names, evidence.place)
-        look = look_at(evidence, assumptions)
+        look = sample_rows(evidence, assumptions)
         diagnostics = diagnostics_of(record, stages.rows, assumptions, stages.pairs, stages.nearest, look)
         rows = record.n_rows, record.effective_rows
         report = LearningReport.of(

@@ -49,7 +49,7 @@ def test_rows_are_counted_from_one():
     for rows, message, expected in (
         ([35], "Infinite in row 35 (the first is 0).", "Infinite in row 36."),
         ([35], "Row 35 (the first is 0) is off.", "Row 36 is off."),
-        ([3, 1200], "Look at rows 3, 1,200 (the first is 0).", "Look at rows 4, 1,201."),
+        ([3, 1200], "CellDensities at rows 3, 1,200 (the first is 0).", "CellDensities at rows 4, 1,201."),
     ):
         assert one_line(InvalidDataError(message, rows=rows), {}) == expected
 

@@ -65,7 +65,7 @@ def pair_log_likelihood(r: float, rows: RowParameters, block: Block) -> float:
     """Of every row by itself, its rectangles by SciPy's bivariate distribution."""
     marks = block.censoring
     assert marks is not None
-    low, high = ((end - rows.mean) / rows.scale for end in ends_of(block))
+    low, high = ((end - rows.mean) / rows.std for end in ends_of(block))
     q, total = np.sqrt(1.0 - r * r), 0.0
     both = (marks == 0).all(axis=1)
     total += multivariate_normal.logpdf(low[both], [0.0, 0.0], [[1.0, r], [r, 1.0]]).sum()
@@ -100,7 +100,7 @@ def test_columns_have_the_most_likely_mean_and_standard_deviation(kind: str) -> 
 
         best = minimize(loss, [0.0, 0.0], method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-9, "maxiter": 4000})
         assert rows.mean[j] == pytest.approx(best.x[0], abs=1e-6)
-        assert rows.scale[j] == pytest.approx(np.exp(best.x[1]), abs=1e-6)
+        assert rows.std[j] == pytest.approx(np.exp(best.x[1]), abs=1e-6)
         # Its errors are those of the curvature.
         step = 1e-4
         shifts = step * np.eye(2)
@@ -111,7 +111,7 @@ def test_columns_have_the_most_likely_mean_and_standard_deviation(kind: str) -> 
                 bend[a, b] = sum(corners) / (4.0 * step**2)
         spread = np.linalg.inv(bend)
         assert rows.mean_std_covariance[j, 0, 0] == pytest.approx(spread[0, 0], rel=1e-3)
-        assert rows.mean_std_covariance[j, 1, 1] == pytest.approx(spread[1, 1] * rows.scale[j] ** 2, rel=1e-3)
+        assert rows.mean_std_covariance[j, 1, 1] == pytest.approx(spread[1, 1] * rows.std[j] ** 2, rel=1e-3)
 
 
 @pytest.mark.parametrize("r", [-0.8, 0.0, 0.5, 0.95])
@@ -155,7 +155,7 @@ def test_one_limit_in_all_rows_gives_what_a_floor_gives() -> None:
     record, rows, pairs = fitted(marked)
     floor = RectifiedGaussianLearner("one_pass", floor=[0.0, 0.2], margins="normal").fit(x)
     np.testing.assert_allclose(rows.mean, floor.mean_, rtol=1e-8)
-    np.testing.assert_allclose(rows.scale, floor.std_, rtol=1e-8)
+    np.testing.assert_allclose(rows.std, floor.std_, rtol=1e-8)
     assert abs(pairs.correlation[0, 1] - floor.correlation_[0, 1]) < 0.2 * pairs.stderr[0, 1]
     assert pairs.stderr[0, 1] == pytest.approx(floor.correlation_stderr_[0, 1], rel=0.05)
     assert record.limits is not None
@@ -180,7 +180,7 @@ def test_a_record_does_not_depend_on_how_rows_are_split_or_weighted() -> None:
     for other in (joined, repeated):
         rows, others = (fit_columns(each, Assumptions(levels)) for each in (whole, other))
         np.testing.assert_allclose(others.mean, rows.mean, rtol=1e-9)
-        np.testing.assert_allclose(others.scale, rows.scale, rtol=1e-9)
+        np.testing.assert_allclose(others.scale, rows.std, rtol=1e-9)
         np.testing.assert_allclose(fit_pairs(other, others).correlation, fit_pairs(whole, rows).correlation, atol=1e-8)
 
 
@@ -211,7 +211,7 @@ def test_series_of_scores_tell_their_covariance() -> None:
     assert record.limits is not None
     series = score_series(rows, record.limits, record.column_weight)
     told = np.einsum("ap,bp,p->ab", series[0], series[1], r ** np.arange(1.0, series.shape[2] + 1.0))
-    u = (x - rows.mean) / rows.scale
+    u = (x - rows.mean) / rows.std
     tail = -np.exp(norm.logpdf(u) - norm.logcdf(u))
     scores = np.where(marks[:, :, None] == 0, np.stack([u, u * u - 1.0], axis=2), np.stack([tail, u * tail], axis=2))
     seen = scores[:, 0].T @ scores[:, 1] / n

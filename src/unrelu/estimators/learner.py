@@ -24,7 +24,7 @@ from unrelu.estimators.fitted import FittedModel, every_learned
 from unrelu.estimators.second_look import better_fit, continued
 from unrelu.fit.jackknife import jackknifed
 from unrelu.fit.one_pass import Learned
-from unrelu.kernels import tells_of_compiling
+from unrelu.kernels import reports_compiling
 from unrelu.limits import is_by_cell, limits_of
 from unrelu.margins import same_margins, seen_by_all
 from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, method_named
@@ -169,7 +169,7 @@ class RectifiedGaussianLearner(FittedModel):
 
     # --- learning ---------------------------------------------------------------------------------
 
-    @tells_of_compiling
+    @reports_compiling
     def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Learn from the rows of X, forgetting any earlier rows.
 

@@ -146,7 +146,7 @@ def score_series(rows: RowParameters, limits: LimitSums, weight: FloatArray) -> 
     d = len(rows.mean)
     series = np.zeros((d, 2, N_HERMITE))
     series[:, 0, 0], series[:, 1, 1] = 1.0, np.sqrt(2.0)  # u, and u^2 - 1
-    scale = np.where(rows.scale > 0.0, rows.scale, 1.0)
+    scale = np.where(rows.std > 0.0, rows.std, 1.0)
     root = np.sqrt(factorial(np.arange(1, N_HERMITE + 1)))
     with np.errstate(invalid="ignore"):
         ends = [(end - rows.mean[limits.column]) / scale[limits.column] for end in (limits.lower, limits.upper)]
@@ -175,7 +175,7 @@ def solve_limited_pairs(
     assert limits is not None, "the pairs are of columns with limits"
     i, j = (np.ascontiguousarray(side, dtype=np.int64) for side in pairs)
     o, d = record.observed, record.n_features
-    centre, scale = rows.mean - record.origin, np.where(rows.scale > 0.0, rows.scale, 1.0)
+    centre, scale = rows.mean - record.origin, np.where(rows.std > 0.0, rows.std, 1.0)
     begin = np.searchsorted(limits.column, np.arange(d + 1))
     ends = np.stack([limits.lower, limits.upper], axis=1) - record.origin[limits.column][:, None]
     both = record.count[i, j]

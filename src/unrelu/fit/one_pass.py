@@ -1,4 +1,4 @@
-"""The whole method on one screen.
+"""One pass on one screen: every column, every pair, one semidefinite covariance.
 
 A Gaussian y ~ N(b, S) cut off at a floor is learned in three steps (Wu et al. 2019 and Bulusu et al. 2022,
 Algorithm 1): mean and standard deviation of every coordinate by itself, the angle of every pair, and one
@@ -68,10 +68,10 @@ class Learned(Stages):
     def of(
         cls, stages: Stages, report: LearningReport, rank: int | None, weight: float, place: Any = None, **more: Any
     ) -> Self:
-        """With a covariance that can be inverted, where the model's own cannot be trusted; the report says so. Errors
-        are taken as of ``weight`` rows, so that weights and repeated rows give the same scores. ``more``: the fields
-        that a subclass adds."""
-        model, varying = stages.distribution, np.flatnonzero(stages.rows.scale > 0.0)
+        """With a covariance that can be inverted, where the model's own cannot; the report says so. Errors are taken as
+        of ``weight`` rows, so that weights and repeated rows give the same scores. ``more``: the fields that a subclass
+        adds."""
+        model, varying = stages.distribution, np.flatnonzero(stages.rows.std > 0.0)
         if len(varying) > 0:
             # All of thousands of columns are not copied.
             square: Any = np.ix_(varying, varying) if len(varying) < model.n_features else np.s_[:]
@@ -82,18 +82,18 @@ class Learned(Stages):
                 correlation, shrinkage = scoring_correlation(pairs, model.correlation[square], n, rank, place)
             report = replace(report, shrinkage=shrinkage)
             if shrinkage.amount > 0.0:
-                covariance, scale = np.zeros_like(model.covariance), stages.rows.scale[varying]
-                covariance[square] = correlation * np.outer(scale, scale)
+                covariance, std = np.zeros_like(model.covariance), stages.rows.std[varying]
+                covariance[square] = correlation * np.outer(std, std)
                 given = (model.mean, model.covariance, model.floor, model.feature_names, model.ceiling)
                 model = RectifiedGaussian(*given, covariance)
         return cls(model, stages.rows, stages.pairs, stages.nearest, report, **more)
 
 
 def learn_record(record: PairMoments, assumptions: Assumptions, names: Names = None, place: Any = None) -> Stages:
-    """The one-pass fit to a record, with warnings of what is doubtful in it; ``place``: a device to use."""
+    """The one-pass fit to a record, with its warnings; ``place``: a device to use."""
     rows = fit_columns(record, assumptions, names)
     pairs = fit_pairs(record, rows, place=place)
-    covariance, nearest = nearest_covariance(rows.scale, pairs, assumptions.n_components, place)
+    covariance, nearest = nearest_covariance(rows.std, pairs, assumptions.n_components, place)
     distribution = RectifiedGaussian(rows.mean, covariance, assumptions.floor, names)
     if pairs.perfect_pairs:
         shown = listed(
@@ -133,12 +133,12 @@ def fit_pairs(
         from unrelu.fit.pairs_on_device import solve_all  # only here, for the sake of a fast start
 
         return solve_all(record, rows, place, near)
-    constant, limited = rows.scale == 0.0, limited_columns(record)
+    constant, limited = rows.std == 0.0, limited_columns(record)
     correlation, stderr = np.eye(d), np.zeros((d, d)) if near is None else np.full((d, d), np.nan)
     stderr[constant] = stderr[:, constant] = np.nan
     varying = np.flatnonzero(~constant)
-    scale = np.where(constant, 1.0, rows.scale)
-    a = np.minimum(np.where(constant, 0.0, (rows.mean - rows.floor) / scale), LARGEST_A)
+    std = np.where(constant, 1.0, rows.std)
+    a = np.minimum(np.where(constant, 0.0, (rows.mean - rows.floor) / std), LARGEST_A)
     centre = np.maximum(rows.floor, rows.mean) - record.origin
     o = record.observed
     sums = record.flat_sums()
@@ -157,7 +157,7 @@ def fit_pairs(
         else:
             weight, squared = o.count[i, j], o.squared_weight[i, j]
             seen_by = np.divide(weight**2, squared, out=np.zeros_like(weight), where=squared > 0.0)
-        statistics = np.stack(sample_statistics(np, (i, j), sums, [centre, scale], weight), axis=1)
+        statistics = np.stack(sample_statistics(np, (i, j), sums, [centre, std], weight), axis=1)
         r, se = (np.empty(len(i)), np.empty(len(i))) if near is None else (near[i, j], np.empty(0))
         solve_pairs((i, j), statistics, weight, seen_by, columns, r, se)
         correlation[i, j] = correlation[j, i] = r

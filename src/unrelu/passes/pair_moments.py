@@ -65,9 +65,9 @@ class ObservedMoments:
 class PairMoments:
     """See the module's text. ``weight`` and ``squared_weight`` are the sums of w and w^2 over rows.
 
-    ``margins`` tell whether floors and normal distributions are doubtful; None in records of files that did
-    not keep them. ``limits``: of rows whose censored cells are marked, one by one; a value "above the floor" is then
-    one that was seen.
+    ``margins``: sums that test floors and normal distributions; None in records of files that did not keep them.
+    ``limits``: of rows whose censored cells are marked, one by one; a value "above the floor" is then one that was
+    seen.
     """
 
     floor: Annotated[FloatArray, "unbounded floats d"]
@@ -207,7 +207,7 @@ class PairMoments:
     def rounded(self, least: int) -> Self:
         """The record for others to see: counts below ``least`` are 0, and so are the sums over those rows.
 
-        A sum over one row is that row's value. What tells of columns' shapes is left out: it has extreme values.
+        A sum over one row is that row's value. Margins of columns are left out: they have extreme values.
         """
         own = self._about(self.positive_moments()[1])
         rare, observed = own.count < least, own.observed
@@ -275,7 +275,7 @@ class PairMomentsQuestion:
     """Ask a block of rows for its :class:`PairMoments`.
 
     ``floor``: values above it are taken for what they are; ``lowest``: values below it are out of place. One number per
-    column each. ``margins``: whether to look at the columns' shapes as well, for whoever may diagnostic them.
+    column each. ``margins``: whether to keep the sums of single columns as well, which diagnostics need.
     """
 
     floor: tuple[float, ...]
@@ -298,8 +298,8 @@ class PairMomentsQuestion:
         floor, origin, incomplete = np.empty(d), np.full(d, np.nan), np.zeros((d, d), dtype=np.bool_)
         by_column: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         for columns, record in groups:
-            known = origin[columns]
-            own = record._about(np.where(np.isnan(known), record.origin, known))
+            before = origin[columns]
+            own = record._about(np.where(np.isnan(before), record.origin, before))
             floor[columns], origin[columns] = own.floor, own.origin
             four = {name: getattr(own, name) for name in _SUMS}
             _put(sums, four, columns, d, 2)
@@ -496,7 +496,7 @@ def most_apart(n_features: int) -> int:
 def _groups_of(
     block: Block, n_groups: int, rows_before: int = 0, dealt: bool = False
 ) -> tuple[Index, Sequence[str | int]]:
-    """The group of every row, as a position in a list of labels; those of many labels, or if asked for, are dealt."""
+    """The group of every row, as a position in a list of labels; those of many labels, or if ``dealt``, are dealt."""
     if block.groups is None:
         first = rows_before + block.first_row
         keys = row_keys(0, np.arange(first, first + len(block.values)))

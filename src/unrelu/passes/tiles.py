@@ -161,7 +161,7 @@ class Screening:
 
 
 def reachable(values: NDArray[Any]) -> NDArray[Any]:
-    """Huge numbers as large as can be squared: rows that are only judged may have them. Infinite ones stay."""
+    """Huge numbers as large as can be squared: rows that are only scored may have them. Infinite ones stay."""
     return np.where(np.isinf(values), values, np.clip(values, -LARGEST, LARGEST))
 
 
@@ -172,7 +172,7 @@ def screening_of(block: Block, lowest: Sequence[float]) -> Screening:
 
 
 def survey(tile: Block, lowest: FloatArray) -> tuple[Screening, bool]:
-    """What is out of place in a tile, and whether a value is missing: a look at every cell once."""
+    """What is out of place in a tile, and whether a value is missing: one scan of its cells."""
     d = tile.values.shape[1]
     below = np.empty(d)
     counts, first = np.zeros((3, d), dtype=np.int64), np.empty((2, d), dtype=np.int64)

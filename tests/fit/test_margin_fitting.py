@@ -10,9 +10,19 @@ import scipy.stats
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr, ndtri
 
+from unrelu import FloorOutlierDetector
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError
-from unrelu.fit.margins import Column, censored_fits, empirical_distribution, fit_margins, fit_powers, unreached_floors
+from unrelu.fit.margins import (
+    Column,
+    censored_fits,
+    chosen_kinds,
+    empirical_distribution,
+    exponent_beside_outliers,
+    fit_exponents,
+    fit_margins,
+    unreached_floors,
+)
 from unrelu.limits import limits_of
 from unrelu.margins import BoxCox, Log, Monotone, Normal, Seen
 from unrelu.passes.columns import margins_of
@@ -44,10 +54,10 @@ def fitted(request, x, floor=None, ceiling=None, weights=None, parts=1, names=No
     return fit_margins(requests, margins, columns_of(floor, ceiling, x.shape[1], names), names)
 
 
-def powers(x, floor=None, ceiling=None):
+def exponents(x, floor=None, ceiling=None):
     margins = margins_of(Block(x, 0, None))
     limits = columns_of(floor, ceiling, x.shape[1], None)
-    return fit_powers([Column.of(margins, j, limits) for j in range(x.shape[1])])
+    return fit_exponents([Column.of(margins, j, limits) for j in range(x.shape[1])])
 
 
 # --- powers against the likelihood itself ---------------------------------------------------------
@@ -97,7 +107,7 @@ CASES = {
 @pytest.mark.parametrize("name", ["no floor", "both signs", "positive floor", "floor of 0", "ceiling", "tiny"])
 def test_the_exponent_is_the_likeliest(name):
     x, floor, ceiling = CASES[name]
-    (margin,) = powers(x[:, None], floor, ceiling)
+    (margin,) = exponents(x[:, None], floor, ceiling)
     low, high = -np.inf if floor is None else floor, np.inf if ceiling is None else ceiling
     unit = margin.unit  # the optimizer's steps are for numbers near 1
     scaled = BoxCox(margin.exponent, margin.origin / unit, 1.0)
@@ -116,7 +126,7 @@ def test_without_a_floor_it_is_box_and_cox():
 def test_exponents_scatter_as_their_errors_say():
     y = 0.5 * rng.standard_normal((2000, 100)) + 2.0
     x = np.maximum(BoxCox(0.8).from_latent(y), float(BoxCox(0.8).from_latent(1.8)))
-    z = [(margin.exponent - 0.8) / margin.exponent_stderr for margin in powers(x, floor=x.min())]
+    z = [(margin.exponent - 0.8) / margin.exponent_stderr for margin in exponents(x, floor=x.min())]
     assert 0.6 < np.mean(np.square(z)) < 1.5  # 1 +- 0.14
     assert abs(np.mean(z)) < 0.35
 
@@ -174,14 +184,14 @@ def normal_fit(seen, cut, floor):
     return found.x[0], np.exp(found.x[1])
 
 
-def test_free_scores_are_those_of_the_empirical_distribution():
+def test_monotone_scores_are_those_of_the_empirical_distribution():
     x = rng.gamma(2.0, size=300)
     (margin,) = fitted("monotone", x)
     scores, logs = ndtri((scipy.stats.rankdata(x) - 0.5) / 300), np.log(x)
     assert_allclose(margin.to_latent(x), logs.mean() + logs.std() * scores, atol=1e-12)
 
 
-def test_free_scores_begin_at_the_share_floored():
+def test_monotone_scores_begin_at_the_share_floored():
     x = np.maximum(rng.gamma(2.0, size=4000) - 1.0, 0.0)
     (margin,) = fitted("monotone", x, floor=0.0)
     at, seen = np.sort(x), x[x > 0.0]
@@ -191,7 +201,7 @@ def test_free_scores_begin_at_the_share_floored():
     assert np.abs(scipy.stats.norm.cdf((margin.to_latent(seen) - b) / s) - level).max() < 2e-3
 
 
-def test_free_scores_end_at_the_share_above_the_ceiling():
+def test_monotone_scores_end_at_the_share_above_the_ceiling():
     x = np.minimum(rng.gamma(2.0, size=3000), 2.5)
     (margin,) = fitted("monotone", x, ceiling=2.5)
     b, s = normal_fit(-np.log(x[x < 2.5]), np.count_nonzero(x == 2.5), -np.log(2.5))
@@ -203,7 +213,7 @@ def test_free_scores_end_at_the_share_above_the_ceiling():
     assert margin.from_latent(1e6) <= 25.0  # ten times the largest value seen
 
 
-def test_free_follows_many_values_closely():
+def test_monotone_follows_many_values_closely():
     x = np.exp(rng.standard_normal(50_000))
     (margin,) = fitted("monotone", x)
     assert len(margin.values) <= 520
@@ -213,7 +223,7 @@ def test_free_follows_many_values_closely():
     assert margin.values[-1] == x.max()
 
 
-def test_free_with_weights_that_leave_little():
+def test_monotone_with_weights_that_leave_little():
     weights = np.array([1e6, 1.0, 1.0, 1.0, 1e-6])
     (margin,) = fitted("monotone", np.array([0.0, 1.0, 2.0, 3.0, 4.0]), floor=0.0, weights=weights)
     assert_array_equal(margin.values, [0.0, 1.0, 2.0, 3.0, 4.0])
@@ -294,7 +304,7 @@ def test_auto_does_not_take_what_cannot_be_learned():
     assert [margin.kind for margin in fitted("auto", x, floor=0.0)] == ["normal"] * 3
 
 
-def test_a_skewed_column_above_a_floor_of_0_is_free_and_has_nothing_below():
+def test_a_skewed_column_above_a_floor_of_0_is_monotone_and_has_nothing_below():
     x = np.maximum(np.expm1(1.5 * rng.standard_normal(2000)), 0.0)
     (margin,) = fitted("auto", x, floor=0.0)
     assert margin.kind == "monotone"
@@ -321,7 +331,7 @@ def test_choices_are_those_of_half_the_rows():
 # --- below the floor ------------------------------------------------------------------------------
 
 
-def test_a_free_shape_goes_on_below_its_floor_as_the_columns_censored_fit_says():
+def test_a_monotone_margin_goes_on_below_its_floor_as_the_columns_censored_fit_says():
     x = np.maximum(np.exp(0.7 * rng.standard_normal(4000)), 1.0)
     (margin,) = fitted("monotone", x, floor=1.0)
     logs, cut = np.log(x[x > 1.0]), np.count_nonzero(x <= 1.0)
@@ -334,7 +344,7 @@ def test_a_free_shape_goes_on_below_its_floor_as_the_columns_censored_fit_says()
     )
 
 
-def test_below_a_negative_floor_a_free_shape_falls_as_a_normal_one():
+def test_below_a_negative_floor_a_monotone_margin_falls_as_a_normal_one():
     x = np.maximum(rng.standard_normal(4000) - 1.0, -1.5)
     (margin,) = fitted("monotone", x, floor=-1.5)
     start = float(margin.to_latent(-1.5))
@@ -342,7 +352,7 @@ def test_below_a_negative_floor_a_free_shape_falls_as_a_normal_one():
     assert_allclose(margin.from_latent(start - 1.0), -2.5, rtol=1e-9)
 
 
-def test_below_a_floor_of_0_a_free_shape_falls_unless_zeros_are_those_of_rain():
+def test_below_a_floor_of_0_a_monotone_margin_falls_unless_zeros_are_those_of_rain():
     y = rng.standard_normal(4000)
     (margin,) = fitted("monotone", np.maximum(y + 0.3 * (y**2 - 1.0), 0.0), floor=0.0)
     assert_allclose(margin.from_latent(margin.to_latent(0.0) - 1.0), -1.0, rtol=1e-9)
@@ -391,7 +401,7 @@ def test_the_empirical_distribution_of_cells_with_limits_is_the_most_likely_one(
         assert level(moved / moved.sum()) <= best + 1e-6
 
 
-def test_turnbull_of_left_limits_is_kaplan_and_meiers_turned_round():
+def test_turnbull_of_left_limits_is_kaplan_and_meiers_negated():
     x, marks, _ = own_limits(300)
     marks = np.where(marks > 0, 0, marks).astype(np.int8)
     _, margins = fitted_with_limits("log", x, marks)
@@ -505,3 +515,64 @@ def test_given_margins_are_kept():
     assert found[:2] == tuple(given[:2])
     seen = Seen(POSITIVE.min(), POSITIVE.max(), 0.0)
     assert found[2:] == (Log(seen), Normal(seen))
+
+
+# --- while outliers are unknown -------------------------------------------------------------------
+
+SKEWED = {
+    "rain": lambda n: np.expm1(rng.standard_normal(n)),
+    "gamma": lambda n: rng.gamma(2.0, size=n) - 0.8,
+}
+
+
+def column_of(x):
+    return Column.of(margins_of(Block(np.maximum(x, 0.0)[:, None])), 0, limits_of(0.0, None, 1, None))
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1])
+@pytest.mark.parametrize("name", SKEWED)
+def test_columns_are_skewed_whatever_outliers_do(name, share):
+    """The exponent is that of the column without them, to some of its errors."""
+    x = SKEWED[name](2000)
+    clean = exponent_beside_outliers(column_of(x))
+    x[: int(share * len(x))] = x.mean() + 6.0 * x.std()
+    found = exponent_beside_outliers(column_of(x))
+    assert clean is not None
+    assert found == pytest.approx(clean, abs=0.15)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.05, 0.1, 0.2, 0.3])
+@pytest.mark.parametrize("mean", [0.0, 1.0, 3.0])
+@pytest.mark.parametrize("far", ["cloud", "point", "uniform", "wide"])
+def test_outliers_alone_do_not_skew_a_column(mean, share, far):
+    """More of them than are trimmed anywhere: a normal distribution beside a second one explains all of them."""
+    x = rng.normal(mean, 1.0, 1000)
+    k = int(share * len(x))
+    x[:k] = {
+        "cloud": rng.normal(mean + 5.0, 1.0, k),
+        "point": np.full(k, 10.0),
+        "uniform": rng.uniform(0.0, mean + 8.0, k),
+        "wide": rng.normal(0.0, 3.0, k),
+    }[far]
+    assert exponent_beside_outliers(column_of(x)) is None
+
+
+def test_columns_that_may_have_outliers_get_boxcox_where_they_are_skewed():
+    x = np.maximum(np.column_stack([SKEWED["rain"](800), rng.standard_normal(800)]), 0.0)
+    x[:60] = 12.0
+    column_values, limits = margins_of(Block(x)), limits_of(0.0, None, 2, None)
+    kinds = chosen_kinds(["auto", "auto"], column_values, limits, tested=False, bent=True)
+    assert isinstance(kinds[0], BoxCox)
+    assert kinds[1] == "normal"
+    assert chosen_kinds(["auto", "auto"], column_values, limits, tested=False) == ["normal", "normal"]
+    assert fit_margins(kinds, column_values, limits, None, 0.12)[0] == kinds[0]
+
+
+def test_the_tail_of_a_skewed_column_with_zeros_is_not_flagged():
+    """While outliers were unknown "auto" tested no such column, and one row in ten was flagged."""
+    y = rng.multivariate_normal(np.zeros(2), 0.5 + 0.5 * np.eye(2), size=800)
+    x = np.maximum(np.column_stack([np.exp(y[:, 0]), np.expm1(y[:, 1])]), [0.5, 0.0])
+    x[:20, 1] = 60.0
+    flagged = FloorOutlierDetector(floor=[0.5, 0.0]).fit(x).predict(x) == -1
+    assert flagged[:20].all()
+    assert flagged[20:].sum() < 20  # of 780, and 8 of a clean table
