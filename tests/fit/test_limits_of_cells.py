@@ -180,7 +180,7 @@ def test_a_record_does_not_depend_on_how_rows_are_split_or_weighted() -> None:
     for other in (joined, repeated):
         rows, others = (fit_columns(each, Assumptions(levels)) for each in (whole, other))
         np.testing.assert_allclose(others.mean, rows.mean, rtol=1e-9)
-        np.testing.assert_allclose(others.scale, rows.std, rtol=1e-9)
+        np.testing.assert_allclose(others.std, rows.std, rtol=1e-9)
         np.testing.assert_allclose(fit_pairs(other, others).correlation, fit_pairs(whole, rows).correlation, atol=1e-8)
 
 

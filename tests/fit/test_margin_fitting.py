@@ -526,7 +526,7 @@ SKEWED = {
 
 
 def column_of(x):
-    return Column.of(margins_of(Block(np.maximum(x, 0.0)[:, None])), 0, limits_of(0.0, None, 1, None))
+    return Column.of(margins_of(Block(np.maximum(x, 0.0)[:, None])), 0, columns_of(0.0, None, 1, None))
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1])
@@ -560,7 +560,7 @@ def test_outliers_alone_do_not_skew_a_column(mean, share, far):
 def test_columns_that_may_have_outliers_get_boxcox_where_they_are_skewed():
     x = np.maximum(np.column_stack([SKEWED["rain"](800), rng.standard_normal(800)]), 0.0)
     x[:60] = 12.0
-    column_values, limits = margins_of(Block(x)), limits_of(0.0, None, 2, None)
+    column_values, limits = margins_of(Block(x)), columns_of(0.0, None, 2, None)
     kinds = chosen_kinds(["auto", "auto"], column_values, limits, tested=False, bent=True)
     assert isinstance(kinds[0], BoxCox)
     assert kinds[1] == "normal"
