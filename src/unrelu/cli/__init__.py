@@ -4,6 +4,7 @@
     learning.py    fit, merge, check, report, info
     using.py       impute, predict, score, clean, sample, simulate
     recovering.py  factor, graph, recover, peel
+    reading.py     read
     trying.py      demo, reproduce
     options.py     what the annotations of a command declare: options, the files that it reads and writes
     frame.py       the frame of all commands: files checked and written, progress, the answer, exit codes
