@@ -331,3 +331,51 @@ def test_what_is_no_table_of_a_laboratory(tmp_path):
         unrelu.read_table(3)
     with pytest.raises(InvalidDataError, match="no rows or no columns"):
         unrelu.read_table(pd.DataFrame({"As": []}))
+
+
+def test_codes_that_are_not_known_beside_others_that_are(written):
+    header = "sample,analyte,result,detect_flag,lab_qualifiers,mdl\n"
+    path = written(f"{header}S1,As,,N,Z9,0.1\nS2,As,0.4,Y,,0.1\nS3,As,0.2,Y,J,0.1\n")
+    table = unrelu.read_table(path)
+    assert cells_of(table) == {"As": [below(0.1), 0.4, 0.2]}
+    assert table.notes[-1] == "Suspicious: 1 code beside other flags not known, passed over"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "latin-1", "utf-16", "utf-16-le", "utf-16-be"])
+def test_names_in_any_encoding(written, encoding):
+    path = written("Größe,µ\n1,2\n3,<4\n".encode(encoding))
+    assert cells_of(open_samples(path)) == {"Größe": [1, 3], "µ": [2, below(4)]}
+
+
+@pytest.mark.parametrize("separator", ["\t", ";", ",", "|", " ", "   "])
+def test_text_files_with_any_separator(written, separator):
+    content = "\n".join(separator.join(row) for row in (("As", "Pb"), ("0.5", "<2"), ("0.7", "3.5"), ("0.9", "4")))
+    for name in ("x.txt", "README.txt"):
+        path = written(content + "\n", name)
+        assert cells_of(open_samples(path)) == {"As": [0.5, 0.7, 0.9], "Pb": [below(2), 3.5, 4]}
+    written("As,Pb\n1,2\n", "x.csv")
+    assert cells_of(open_samples(".")) == {"As": [1], "Pb": [2]}  # what ends in .txt is read where it is named
+
+
+def test_a_text_of_numbers_separated_by_spaces(written):
+    samples = open_samples(written(" 0.5  2\n 0.7  3\n10.5 12\n", "x.txt"))
+    assert samples.feature_names is None
+    assert next(samples.blocks()).values.tolist() == [[0.5, 2], [0.7, 3], [10.5, 12]]
+
+
+def test_conditions_groups_and_several_files(written):
+    written("site,As,As_q\nA,0.5,U\nA,0.7,\nB,0.9,\n", "1.csv")
+    written("site,As,As_q\nC,0.6,\nC,0.8,J\n", "2.csv")
+    both = ["1.csv", "2.csv"]
+    assert cells_of(open_samples(both)) == {"As": [below(0.5), 0.7, 0.9, 0.6, 0.8]}
+    assert cells_of(open_samples(both, where="site in ['A', 'C'] and As > 0.6")) == {"As": [0.7, 0.8]}
+    rest, groups = open_samples(both).split_column("site")
+    assert rest.feature_names == ("As",)
+    assert groups.tolist() == ["A", "A", "B", "C", "C"]
+    assert unrelu.read_table(both).cells()["site"] == ["A", "A", "B", "C", "C"]
+
+
+def test_a_quotation_mark_that_is_not_closed(written):
+    path = written('As,As_q\n0.5,U\n"0.7,\n' + "0.9,\n" * 60_000)
+    with pytest.raises(InputFileError, match="Is a quotation mark not closed"):
+        open_samples(path)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from unrelu.tables.cells import read_cell
 from unrelu.tables.layout import (
+    FEW,
     Delivery,
     Grid,
     Layout,
@@ -29,7 +30,15 @@ from unrelu.validation import counted, listed
 
 _SENTINELS = (-999.0, -9999.0, -99999.0)  # for a missing number, in files of fixed columns
 _SLACK = 1e-6  # by which a value and its limit may differ and be the same
-_FEW_HALVES = 3
+_SUSPICIOUS = {  # what is counted, and how it is said
+    "half of its limit": ("value", "half of a limit (or the limit by the root of 2), put below it"),
+    "below its limit": ("value", "below the limit beside it, put below that limit"),
+    "rejected": ("value", "flagged as rejected, read as missing"),
+    "sentinel": ("value", "such as -999, read as missing"),
+    "empty beside a limit": ("cell", "without a value beside a limit, read as missing"),
+    "duplicate": ("repeated value", "of a sample and analyte, {} taken"),
+    "code": ("code", "beside other flags not known, passed over"),
+}
 Level = tuple[float, str, int, str]
 """A limit: its number, as it is written, its column, and "detection" or "quantitation"."""
 
@@ -101,7 +110,7 @@ class _Cleaner:
             and flag in ("blank", "seen")
             and number < each[0][0] * (1 - _SLACK)
         ]
-        halves = len(below) >= _FEW_HALVES and all(below)
+        halves = len(below) >= FEW and all(below)
         fills = self._nhanes_limits(texts, cells, flags) if ("nhanes" in dict(partners.flags).values()) else {}
         plain = []
         for row, text, cell, flag, each in zip(rows, texts, cells, flags, levels, strict=True):
@@ -129,6 +138,9 @@ class _Cleaner:
         for position, role in partners.flags:
             code = self.grid.columns[position][row].strip()
             said = meaning(code, role, self.delivery.flags, self._word)
+            if said is None and len(partners.flags) > 1:
+                self.counts["code"] += 1  # another column says what counts
+                continue
             if said is None:
                 raise Refused(
                     f"{self.grid.place(row, position)}: what the flag {code!r} says is not known. Say it"
@@ -299,18 +311,11 @@ class _Cleaner:
         said += [f"{kinds['nondetect']:,} not detected, without a limit" if kinds["nondetect"] else ""]
         said += [f"{of['estimated']:,} estimated (seen)" if of["estimated"] else ""]
         said += [f"{kinds['missing']:,} missing" if kinds["missing"] else ""]
-        remarks = [
-            f"{counted(of['half of its limit'], 'value')} half of a limit (or the limit by the root of 2), put below it"
-        ]
-        remarks += [f"{counted(of['below its limit'], 'value')} below the limit beside it, put below that limit"]
-        remarks += [f"{counted(of['rejected'], 'value')} flagged as rejected, read as missing"]
-        remarks += [f"{counted(of['sentinel'], 'value')} such as -999, read as missing"]
-        remarks += [f"{counted(of['empty beside a limit'], 'cell')} without a value beside a limit, read as missing"]
-        remarks += [
-            f"{counted(of['duplicate'], 'repeated value')} of a sample and analyte, {self.delivery.duplicates} taken"
-        ]
-        names = ("half of its limit", "below its limit", "rejected", "sentinel", "empty beside a limit", "duplicate")
-        suspicious = "; ".join(line for line, name in zip(remarks, names, strict=True) if of[name])
+        suspicious = "; ".join(
+            f"{counted(of[name], noun)} {words.format(self.delivery.duplicates)}"
+            for name, (noun, words) in _SUSPICIOUS.items()
+            if of[name]
+        )
         lines = (how, "; ".join(filter(None, said)), suspicious and f"Suspicious: {suspicious}")
         return tuple(line for line in lines if line), suspicious
 
@@ -322,28 +327,23 @@ def _cleaned(cleaner: _Cleaner, layout: Layout) -> PlainTable:
     made: dict[int, tuple[str, list[str]]] = {at: (grid.names[at], grid.columns[at]) for at in layout.labels}
     changed = set()
     for value, partners in layout.values.items():
-        if not partners.all and not own_halves(grid, grid.columns[value]):
-            made[value] = (
-                grid.names[value],
-                grid.columns[value],
-            )  # as delivered: who reads it says what is wrong with it
-            cleaner.count(grid.columns[value])
-            continue
-        made[value] = grid.names[value], cleaner.column(rows, value, partners)
-        changed.add(grid.names[value])
+        name, cells = grid.names[value], grid.columns[value]
+        if partners.all or own_halves(grid, cells):
+            cells = cleaner.column(rows, value, partners)
+            changed.add(name)
+        else:  # whoever reads it says what is wrong with it
+            cleaner.count(cells)
+        made[value] = name, cells
     for name, (lower, upper) in layout.pairs.items():
         made[lower] = name, [_joined(cleaner, row, lower, upper) for row in rows]
         changed.add(name)
     names = [made[at][0] for at in sorted(made)]
-    spoken = [
-        (grid.names[value], [grid.names[at] for at in each.all]) for value, each in layout.values.items() if each.all
-    ]
-    spoken += [(name, [grid.names[at] for at in pair]) for name, pair in layout.pairs.items()]
+    beside = [(grid.names[value], each.all) for value, each in layout.values.items() if each.all]
+    beside += [(name, list(pair)) for name, pair in layout.pairs.items()]
     how = [*grid.skipped]
-    if spoken:
-        how.append(
-            "read with what stands beside them: " + listed((f"{name} ({', '.join(by)})" for name, by in spoken), 6)
-        )
+    if beside:
+        each = (f"{name} ({', '.join(grid.names[at] for at in by)})" for name, by in beside)
+        how.append(f"read with what stands beside them: {listed(each, most=6)}")
     if layout.labels:
         how.append(f"no measurements: {listed((grid.names[at] for at in layout.labels), most=6)}")
     notes, suspicious = cleaner.notes("; ".join(how))

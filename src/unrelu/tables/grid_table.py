@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +16,7 @@ from unrelu.tables.cells import Reading, UnreadableCell, read_distinct
 from unrelu.tables.delivered import PlainTable, made_plain
 from unrelu.tables.layout import HEAD_ROWS, Delivery, Grid, Refused, layout_of, may_speak, plain_layout
 from unrelu.tables.raw_text import text_grid
-from unrelu.tables.table_file import Faults, Piece, TableFile, row_and_line
+from unrelu.tables.table_file import Faults, Piece, TableFile, first_line, row_and_line
 from unrelu.validation import warn
 
 _HEAD_BYTES = 2**17
@@ -28,6 +30,7 @@ class GridTable(TableFile):
         self._plain, self._numbers = plain, dict[int, NDArray[Any]]()
         self.column_names = tuple(plain.names) if plain.named else None
         self.n_columns, self.n_rows = len(plain.names), len(plain.columns[0])
+        self.is_empty = self.n_rows == 0
         self.labels, self.notes, self.suspicious = plain.labels, plain.notes, plain.suspicious
 
     def check(self, wanted: Sequence[int], thorough: bool = False) -> np.dtype[Any]:  # noqa: ARG002 - it always is
@@ -78,6 +81,9 @@ def delivered(table: TableFile, reading: Reading) -> TableFile:
         return table if plain is None else GridTable(plain, table.name, table.n_bytes)
     except Refused as refused:
         raise InputFileError(f"{table.name}: {refused}") from refused
+    except csv.Error as error:
+        reason = f"cannot be read as csv ({first_line(error)}). Is a quotation mark not closed?"
+        raise InputFileError(f"{table.name}: {reason}") from error
 
 
 def plain_table(grid: Grid, delivery: Delivery) -> PlainTable | None:
@@ -106,11 +112,14 @@ def _grid_of(table: TableFile, reading: Reading, head: bool = False) -> Grid | N
     if names is None or not (_delivery(reading).labels or may_speak(names)):
         return None
     columns: list[list[str]] = [[] for _ in names]
-    for _, cells in table.pieces((), HEAD_ROWS if head else 2**16, range(len(names))):
-        for column, more in zip(columns, cells, strict=True):
-            column += more
-        if head:
-            break
+    with suppress(*((InputFileError,) if head else ())):  # columns that have no text are another reader's to refuse
+        for _, cells in table.pieces((), HEAD_ROWS if head else 2**16, range(len(names))):
+            for column, more in zip(columns, cells, strict=True):
+                column += more
+            if head:
+                break
+    if not columns[0]:
+        return None
     return Grid(list(names), columns, decimal=reading.decimal or ".")
 
 

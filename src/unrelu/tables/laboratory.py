@@ -272,7 +272,10 @@ def _tables(source: Any, reading: Reading) -> Iterable[TableFile]:
     names = files_of(source)
     if are_sparse(names):
         raise InputFileError(f"{names[0]}: a sparse table is no laboratory's: open_samples reads it.")
-    yield from (open_table(name, reading) for name in names)
+    opened = [open_table(name, reading) for name in names]
+    if all(table.is_empty for table in opened):
+        raise InputFileError(f"{opened[0].name}: has columns but no rows. Add rows, or leave the file out.")
+    yield from (table for table in opened if not table.is_empty)
 
 
 def _frame_table(frame: Any, reading: Reading) -> GridTable:

@@ -34,7 +34,7 @@ from unrelu.tables.vocabulary import (
 from unrelu.validation import check_choice, row_label
 
 HEAD_ROWS = 200
-_FEW = 3  # cells that show a habit
+FEW = 3  # cells that show a habit
 _FLAGS = ("flag", "censored", "detected", "sandre", "nhanes")
 _TEXT_FLAGS = frozenset(("<", ">", "u", "uj", "nd", "bdl"))
 
@@ -317,7 +317,7 @@ def _matter(head: Grid, of: int, position: int) -> bool:
     if "nondetect" in kinds or fills_gaps(kinds, [head.number(cell) for cell in limits]):
         return True
     both = zip(values, limits, strict=True)
-    return sum(is_half(cell, head.number(cell), head.number(limit)) for cell, limit in both) >= _FEW
+    return sum(is_half(cell, head.number(cell), head.number(limit)) for cell, limit in both) >= FEW
 
 
 def fills_gaps(kinds: Sequence[str | None], limits: Sequence[float | None]) -> bool:
@@ -352,7 +352,7 @@ def own_halves(grid: Grid, cells: Sequence[str]) -> dict[str, float]:
     counts = Counter(text.strip() for text in cells if grid.number(text) is not None)
     half = {text: level for text in counts for level in sorted(limits) if is_half(text, grid.number(text), level)}
     most = max((count for text, count in counts.items() if text not in half), default=0)
-    return {text: level for text, level in half.items() if counts[text] >= max(_FEW, 3 * most)}
+    return {text: level for text, level in half.items() if counts[text] >= max(FEW, 3 * most)}
 
 
 def _pairs(head: Grid, delivery: Delivery) -> dict[str, tuple[int, int]]:
@@ -469,14 +469,19 @@ def _sample_keys(head: Grid, delivery: Delivery, at: Mapping[str, Sequence[int]]
 
 def may_speak(names: Sequence[str]) -> bool:
     """Could some columns speak of others, by their names alone? Most tables of numbers are told apart by that."""
-    words = [words_of(name) for name in names]
-    keys = {"".join(each) for each in words}
-    if keys & set(LONG["analyte"]) and keys & set(LONG["value"]):
-        return True
-    for name, each in zip(names, words, strict=True):
-        if NHANES.fullmatch(name) or NWIS.fullmatch(name):
+    keys = set()
+    for name in names:
+        if name.isascii() and name.isalnum() and not _CAPITAL.search(name):
+            words: tuple[str, ...] = (name.casefold(),)
+        else:
+            words = words_of(name)
+        keys.add("".join(words))
+        if name[:1] in "LUSr" and (NHANES.fullmatch(name) or NWIS.fullmatch(name)):
             return True
-        parts = (part for n in range(1, min(4, len(each)) + 1) for part in (each[-n:], each[:n]))
-        if any("".join(part) in PREFIXES for part in parts):
-            return True
-    return False
+        for n in range(1, min(4, len(words)) + 1):
+            if "".join(words[-n:]) in PREFIXES or "".join(words[:n]) in PREFIXES:
+                return True
+    return bool(keys & set(LONG["analyte"]) and keys & set(LONG["value"]))
+
+
+_CAPITAL = re.compile(r"[a-z0-9][A-Z]")

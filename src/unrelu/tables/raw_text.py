@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from unrelu.tables.cells import Reading, read_cell
-from unrelu.tables.layout import Grid, Refused, decimal_mark_of
+from unrelu.tables.layout import Grid, Refused, decimal_mark_of, may_speak
 from unrelu.tables.table_file import row_and_line
 from unrelu.tables.vocabulary import is_unit
 from unrelu.validation import counted, listed
@@ -61,7 +61,8 @@ def text_grid(raw: bytes, reading: Reading, usual: str, *, head: bool, cut: bool
     """The table of text in these bytes, of its first rows alone where only the ``head`` is looked at.
 
     ``cut``: the bytes end somewhere in a row. ``usual`` is the usual separator; ``spaces`` may be one. None where there
-    is no table with names, so that the plain reader has the word. Raises Refused for rows of other lengths.
+    is no table with names, or where the head is of nothing but values, so that the plain reader has the word. Raises
+    Refused for rows of other lengths.
     """
     if cut and raw.rfind(b"\n") > 0:
         raw = raw[: raw.rfind(b"\n") + 1]
@@ -85,6 +86,8 @@ def text_grid(raw: bytes, reading: Reading, usual: str, *, head: bool, cut: bool
     if named and len(body) > 1 and _is_unit_row(body[0][1], [row for _, row in body[1:]]):
         skipped.append(f"skipped below it: the units {', '.join(filter(None, map(str.strip, body[0][1])))}")
         body = body[1:]
+    if head and not (skipped or "<" in text or may_speak(names) or (reading.delivery and reading.delivery.labels)):
+        return None
     rows = list(_even(body, len(names), lenient=head))
     if not rows or len(names) < width:
         return None
@@ -98,34 +101,33 @@ def text_grid(raw: bytes, reading: Reading, usual: str, *, head: bool, cut: bool
 def _cut(text: str, usual: str, head: bool, spaces: bool) -> tuple[str, Lines]:
     """The separator, and the rows that it makes: of the same width most often, with most cells that can be read."""
     best: tuple[tuple[bool, float], str, Lines] = ((False, -1.0), usual, [])
-    possible = [mark for mark in dict.fromkeys([usual, *_MARKS]) if mark in text[:2000]]
-    for mark in possible or [usual]:
-        lines = list(_rows(text, mark, head))
-        width, share = _width(lines)
-        if len(possible) == 1:
-            best = (width > 1, 1.0), mark, lines
-            break
-        body = [cell for _, row in lines[1:] if len(row) == width for cell in row]
-        readable = sum(read_cell(cell) is not None or read_cell(cell, ",") is not None for cell in body)
-        score = (width > 1 and share >= _MOST, readable / max(len(body), 1))
-        if score > best[0]:
-            best = score, mark, lines
-    if spaces and not best[0][0]:
-        lines = list(_rows(text, " ", head))
-        if (width := _width(lines)[0]) > 1:
-            return " ", [(line, row[:width] if not any(row[width:]) else row) for line, row in lines]
-    return best[1:]
+    possible = [mark for mark in dict.fromkeys([usual, *_MARKS]) if mark in text[:2000]] or [usual]
+    for mark in possible:
+        with suppress(csv.Error):
+            lines = list(_rows(text, mark, first=True))
+            width, share = _width(lines)
+            body = [cell for _, row in lines[1:] if len(row) == width for cell in row] if len(possible) > 1 else []
+            readable = sum(read_cell(cell) is not None or read_cell(cell, ",") is not None for cell in body)
+            score = (width > 1 and share >= _MOST, readable / max(len(body), 1))
+            if score > best[0]:
+                best = score, mark, lines
+    mark, lines = best[1:]
+    if spaces and not best[0][0] and _width(list(_rows(text, " ", first=True)))[0] > 1:
+        mark, lines = " ", list(_rows(text, " ", first=head))
+        width = _width(lines)[0]
+        return " ", [(line, row[:width] if not any(row[width:]) else row) for line, row in lines]
+    return mark, lines if head else list(_rows(text, mark, first=False))
 
 
-def _rows(text: str, mark: str, head: bool) -> Iterator[tuple[int, list[str]]]:
-    """Rows of lines that are not blank; only the first of them where the head is looked at."""
+def _rows(text: str, mark: str, first: bool) -> Iterator[tuple[int, list[str]]]:
+    """Rows of lines that are not blank, or only the ``first`` of them."""
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=mark, skipinitialspace=mark == " ")
     n = 0
     for row in reader:
         if row:
             yield reader.line_num, row
             n += 1
-            if head and (n == 250 or (n > 20 and n * len(row) > _HEAD_CELLS)):
+            if first and (n == 250 or (n > 20 and n * len(row) > _HEAD_CELLS)):
                 return
 
 
@@ -139,6 +141,8 @@ def _width(lines: Lines) -> tuple[int, float]:
 
 
 def _is_number(cell: str) -> bool:
+    if cell[:1].isalpha():  # nearly all names, which are many
+        return False
     read = read_cell(cell) or read_cell(cell, ",")
     return read is not None and read[0] not in ("missing", "nondetect")
 

@@ -181,7 +181,9 @@ def words_of(name: str) -> tuple[str, ...]:
     >>> words_of("AsCen"), words_of("q_As"), words_of("Zn (µg/l) Flag")
     (('as', 'cen'), ('q', 'as'), ('zn', 'flag'))
     """
-    plain = "".join(each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each))
+    plain = name
+    if not name.isascii():
+        plain = "".join(each for each in unicodedata.normalize("NFKD", name) if not unicodedata.combining(each))
     plain = re.sub(r"[(\[].*?[)\]]", " ", re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", plain))
     return tuple(re.findall(r"[a-z0-9]+", plain.casefold()))
 
