@@ -45,7 +45,7 @@ def quiet():
 def test_a_habit_is_read_as_it_is_meant(written, name):
     habit = HABITS[name]
     path = written(habit.content, habit.file)
-    # "cell" marks each limit, so that a value at a limit is told from the limit
+    # "cell" marks each limit, so that a value at a limit differs from the limit
     samples = open_samples(path, **{"limits": "cell", **habit.options})
     assert cells_of(samples) == habit.cells
     table = unrelu.read_table(path, limits="cell")
@@ -345,6 +345,8 @@ def test_codes_that_are_not_known_beside_others_that_are(written):
 def test_names_in_any_encoding(written, encoding):
     path = written("Größe,µ\n1,2\n3,<4\n".encode(encoding))
     assert cells_of(open_samples(path)) == {"Größe": [1, 3], "µ": [2, below(4)]}
+    dear = written("Preis (€)\n1\n".encode("cp1252" if encoding == "latin-1" else encoding))  # Latin-1 has no euro
+    assert open_samples(dear).feature_names == ("Preis (€)",)
 
 
 @pytest.mark.parametrize("separator", ["\t", ";", ",", "|", " ", "   "])

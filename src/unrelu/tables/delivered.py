@@ -331,7 +331,7 @@ def _cleaned(cleaner: _Cleaner, layout: Layout) -> PlainTable:
         if partners.all or own_halves(grid, cells):
             cells = cleaner.column(rows, value, partners)
             changed.add(name)
-        else:  # whoever reads it says what is wrong with it
+        else:  # the reader of text refuses what is wrong with it
             cleaner.count(cells)
         made[value] = name, cells
     for name, (lower, upper) in layout.pairs.items():

@@ -207,9 +207,9 @@ def read_table(
     drop : names or numbers of columns, optional
         Columns to leave out.
     header : bool, optional
-        Whether the first line of a text names the columns; told from the file by default.
+        Whether the first line of a text names the columns; found by the file itself by default.
     decimal : "." or ",", optional
-        The decimal mark of text; told from the file by default.
+        The decimal mark of text; found by the file itself by default.
     limits : "one", "highest", "missing" or "cell", optional
         What becomes of cells such as "<0.25", as for :func:`unrelu.tables.open_samples`.
     nondetect : "missing", "floor", a number, or numbers by column, optional

@@ -468,7 +468,7 @@ def _sample_keys(head: Grid, delivery: Delivery, at: Mapping[str, Sequence[int]]
 
 
 def may_speak(names: Sequence[str]) -> bool:
-    """Could some columns speak of others, by their names alone? Most tables of numbers are told apart by that."""
+    """Could some columns speak of others, by their names alone? That separates most tables of numbers from others."""
     keys = set()
     for name in names:
         if name.isascii() and name.isalnum() and not _CAPITAL.search(name):

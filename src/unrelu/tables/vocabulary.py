@@ -121,7 +121,7 @@ def meaning(code: str, role: str, given: Mapping[str, str], not_detected: Callab
 
     "left": at most a limit; "quantitation": below a limit of quantitation; "right": at least its number; "estimated"
     and "seen": its number; "blank": nothing; "missing": rejected. ``role`` is that of the flag's column,
-    ``given`` is what a user says of codes, ``not_detected`` knows the words of cells.
+    ``given`` is what a user says of codes, ``not_detected`` finds the words of cells.
 
     >>> never = lambda word: False
     >>> [meaning(code, "flag", {}, never) for code in ("<", "UJ", "J", "R", "", "TRUE", "K")]
