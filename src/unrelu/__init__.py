@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner as TwoLayerReLULearner
     from unrelu.recovery.two_layer_estimator import peel as peel
     from unrelu.storage import load as load
+    from unrelu.tables.laboratory import read_table as read_table
 
 __getattr__, __dir__, __all__ = lazily(__name__)
 

@@ -112,6 +112,7 @@ KINDS: dict[str, dict[str, str]] = {
         "guessed-header": "The first line of a text table has numbers: the message says whether they are names.",
         "skipped-files": "Files that cannot be read were left out as a whole: the message says which, and why.",
         "nondetect": 'Cells that say "not detected" were read as missing, though they are low.',
+        "as-delivered": "A table was read as laboratories deliver them, and is suspicious: says what became of what.",
         "rounded-limit": "A floor or ceiling was given with other digits than the table has: the table's was taken.",
         "constant-column": "A column has one value above its floor: its standard deviation is 0, its correlations"
         " are undefined (0).",

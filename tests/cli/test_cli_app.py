@@ -52,7 +52,7 @@ def test_python_m_unrelu_without_the_extra_says_how_to_install_it(tmp_path):
         ("unrelu im", "impute"),
         ("unrelu fit --floor-", "--floor-tolerance"),
         ("unrelu fit --help-", "--help-all"),
-        ("unrelu re", "report\nrecover\nreproduce"),
+        ("unrelu re", "report\nrecover\nread\nreproduce"),
     ],
 )
 def test_the_shell_completes_commands_and_options(words, wanted, tmp_path):

@@ -33,13 +33,29 @@ from unrelu.tables.cells import Reading, UnreadableCell, at_limits, decimal_vote
         ("≤ 5", ".", "below", 5.0),
         (">100", ".", "above", 100.0),
         ("> 1,000", ".", "above", 1000.0),
+        ("0.5 U", ".", "below", 0.5),
+        ("0.5UJ", ".", "below", 0.5),
+        ("0,5 (U)", ",", "below", 0.5),
+        ("<0.5 U", ".", "below", 0.5),
+        ("0.5 ND", ".", "below", 0.5),
+        ("ND(0.5)", ".", "below", 0.5),
+        ("nd (<0.5)", ".", "below", 0.5),
+        ("ND<50", ".", "below", 50.0),
+        ("n.n. (0,5)", ",", "below", 0.5),
+        ("0.5 J", ".", "estimated", 0.5),
+        ("0.5J+", ".", "estimated", 0.5),
+        ("[0.1, 0.5]", ".", "between", 0.1),
+        ("[0,1; 0,5]", ",", "between", 0.1),
     ],
 )
 def test_cells_that_say_a_number(text, decimal, kind, value):
     assert read_cell(text, decimal) == (kind, value)
 
 
-@pytest.mark.parametrize("text", ["ND", "n.d.", "nd", "BDL", "<LOD", "< LOD", "<DL", "<loq", "Not  Detected"])
+@pytest.mark.parametrize(
+    "text",
+    ["ND", "n.d.", "nd", "BDL", "<LOD", "< LOD", "<DL", "<loq", "Not  Detected", "n.n.", "< BG", "U", "Non détecté"],
+)
 def test_words_for_not_detected(text):
     assert read_cell(text)[0] == "nondetect"
 
@@ -49,7 +65,9 @@ def test_words_for_missing(text):
     assert read_cell(text)[0] == "missing"
 
 
-@pytest.mark.parametrize("text", ["abc", "<", "<x", "<inf", "1,23", "0,123", "1,234,56", "1 2", "12%", "0x10", "1;5"])
+@pytest.mark.parametrize(
+    "text", ["abc", "<", "<x", "<inf", "1,23", "0,123", "1,234,56", "1 2", "12%", "0x10", "1;5", "U5", "5X", "[5, 1]"]
+)
 def test_what_says_nothing(text):
     assert read_cell(text) is None
 
@@ -80,6 +98,9 @@ TEXTS = st.sampled_from(
         "nan",
         "abc",
         "0,5",
+        "0.5 U",
+        "0.6 J",
+        "[1, 2]",
     ]
 )
 
@@ -89,7 +110,7 @@ TEXTS = st.sampled_from(
 def test_columns_are_read_as_their_cells_one_by_one(texts, nondetect, limits):
     reading = Reading(nondetect=nondetect, limits=limits)
     cells = [read_cell("" if text is None else text) for text in texts]
-    if None in cells:
+    if any(cell is None or cell[0] == "between" for cell in cells):
         with pytest.raises(UnreadableCell):
             read_texts(pa.array(texts, pa.string()), ".")
         return
@@ -104,8 +125,8 @@ def test_columns_are_read_as_their_cells_one_by_one(texts, nondetect, limits):
     ]
     rows, _ = at_limits(values[:, np.newaxis], None, {0: -math.inf}, reading)
     np.testing.assert_array_equal(rows[:, 0], expected)
-    assert seen.below.total() == sum(kind == "below" for kind, _ in cells)
-    assert seen.above.total() == sum(kind == "above" for kind, _ in cells)
-    assert seen.n_not_detected == sum(kind == "nondetect" for kind, _ in cells)
-    numbers = [value for kind, value in cells if kind in ("number", "grouped")]
+    assert seen.below.total() == sum(cell[0] == "below" for cell in cells)
+    assert seen.above.total() == sum(cell[0] == "above" for cell in cells)
+    assert seen.n_not_detected == sum(cell[0] == "nondetect" for cell in cells)
+    numbers = [cell[1] for cell in cells if cell[0] in ("number", "grouped", "estimated")]
     assert (seen.smallest, seen.largest) == (min(numbers, default=math.inf), max(numbers, default=-math.inf))

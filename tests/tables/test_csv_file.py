@@ -211,7 +211,6 @@ def test_ragged_row(written, row, n):
         ("a,b,a\n1,2,3\n", "the column name 'a' occurs twice (columns 1 and 3 from the left)"),
         (",a\n0,1\n", "column 1 from the left has no name (is it a row index?)"),
         ("a,\n0,\n", "drop='column 2'"),
-        ("µ\n1\n".encode("latin-1"), "the header is not UTF-8 text"),
         ('a,b\n1,"2\n' + "3,4\n" * 50_000, "Is a quotation mark not closed?"),
     ],
 )

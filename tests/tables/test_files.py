@@ -201,7 +201,7 @@ def test_single_floats_only_if_all_files_are(folder, all_rows):
         (
             "x.sqlite",
             "x.sqlite: unknown kind of file. Known are .csv, .csv.gz, .csv.bz2, .csv.zst, .csv.zip, .tsv, .tsv.gz, "
-            ".tsv.bz2, .tsv.zst, .tsv.zip, .zip, .xlsx, .parquet, .feather, .arrow, .npy, .npz.",
+            ".tsv.bz2, .tsv.zst, .tsv.zip, .txt, .zip, .xlsx, .parquet, .feather, .arrow, .npy, .npz.",
         ),
         ("nowhere*.csv", "nowhere.csv: cannot be read (No such file or directory)."),
     ],

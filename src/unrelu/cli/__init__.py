@@ -4,6 +4,7 @@
     learning.py    fit, merge, check, report, info
     using.py       impute, predict, score, clean, sample, simulate
     recovering.py  factor, graph, recover, peel
+    reading.py     read
     trying.py      demo, reproduce
     options.py     what the annotations of a command declare: options, the files that it reads and writes
     help.py        --help and --help-all: examples, and the layout of both

@@ -15,6 +15,7 @@ import typer
 from unrelu._version import __version__
 from unrelu.cli.help import Command, Commands
 from unrelu.cli.learning import check, fit, info, merge, report
+from unrelu.cli.reading import read
 from unrelu.cli.recovering import factor, graph, peel, recover
 from unrelu.cli.trying import demo, reproduce
 from unrelu.cli.using import clean, impute, predict, sample, score, simulate
@@ -34,6 +35,7 @@ TASKS: dict[str, tuple[Callable[..., Any], ...]] = {
     "Fit a model and check it": (fit, report, check, info, merge),
     "Use a model": (impute, predict, score, clean, sample),
     "Recover what is behind a table": (factor, graph, recover, peel),
+    "Look at a table": (read,),
     "Try it out": (demo, simulate, reproduce),
 }
 for task, bodies in TASKS.items():

@@ -104,8 +104,10 @@ def _in_blocks(X: Any, sparse: bool) -> Any:
 
         return DeviceSamples(X)
     from unrelu.tables.frames import collected, holds_text, read_frame, refuse_times
+    from unrelu.tables.grid_table import plain_frame
 
     X = collected(X)
+    X = plain_frame(X, holds_text(X))
     refuse_times(X)
     if not holds_text(X):
         return X

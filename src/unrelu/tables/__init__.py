@@ -9,6 +9,10 @@ folder of files larger than memory.
     table_file.py     what every kind of file provides; messages about damage and bad cells
     csv_file.py       csv, tsv and Excel;  arrow_files.py: parquet, feather
     numpy_files.py    npy, npz, sparse matrices
+    layout.py         tables as laboratories deliver them: which columns are flags, limits, units, samples;
+                      vocabulary.py: the words that they use;  raw_text.py: encodings, separators, titles, units
+    delivered.py      such tables made plain;  grid_table.py: in memory, as a file among others
+    laboratory.py     read_table: how a table was understood, its cells, its rows
     cells.py          cells of text as numbers, limits such as "<0.25"
     frames.py         tables of other libraries, with columns of text; joined: several tables
     dask_rows.py      Dask's arrays and frames;  device.py: arrays of torch and CuPy, layers of networks
@@ -32,6 +36,8 @@ if TYPE_CHECKING:
     from unrelu.tables.files import open_samples as open_samples
     from unrelu.tables.frames import joined as joined
     from unrelu.tables.frames import read_frame as read_frame
+    from unrelu.tables.laboratory import ReadTable as ReadTable
+    from unrelu.tables.laboratory import read_table as read_table
     from unrelu.tables.numpy_files import SparseSamples as SparseSamples
     from unrelu.tables.write import write_table as write_table
 

@@ -14,6 +14,7 @@ from pyarrow import compute, parquet, types
 
 from unrelu.errors import InputFileError
 from unrelu.tables.cells import Reading, Seen, UnreadableCell, plain_number, read_distinct
+from unrelu.tables.raw_text import decoded
 from unrelu.tables.table_file import SHARE_CELLS, Faults, Piece, TableFile, damage_reported, row_and_line
 
 _ROWS, _IN_CACHE = 2**16, 2048
@@ -36,7 +37,7 @@ def read_texts(column: Any, decimal: str) -> tuple[NDArray[Any], Seen]:
     not_plain = compute.and_(compute.is_valid(text), compute.invert(plain))
     if compute.any(not_plain).as_py():
         coded = text.filter(not_plain).dictionary_encode()
-        texts = [bytes(each.as_py()).decode(errors="replace") for each in coded.dictionary.cast(pa.binary())]
+        texts = [decoded(each.as_py()) for each in coded.dictionary.cast(pa.binary())]
         read, others = read_distinct(texts, np.asarray(coded.indices), decimal)
         values = values.astype(read.dtype)
         values[np.flatnonzero(not_plain)] = read

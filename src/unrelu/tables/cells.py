@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from unrelu.contracts import CellLimits
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.rows import Floats
+from unrelu.tables.vocabulary import interval_cell, is_not_detected, qualified_cell
 from unrelu.validation import check_choice, counted, listed, warn
 
 # --- one cell ---------------------------------------------------------------------------------------
@@ -62,8 +63,8 @@ _GROUPED = {
 
 
 Cell = tuple[str, float]
-"""Its kind: "number", "grouped" (a number with thousands separators), "missing", "nondetect", "below", "above"; and its
-number, or NaN."""
+"""Its kind: "number", "grouped" (a number with thousands separators), "estimated" (a number with a code such as J),
+"missing", "nondetect", "below", "above", "between" (of two numbers, here the lower one); and its number, or NaN."""
 
 
 def read_cell(text: str, decimal: str = ".") -> Cell | None:
@@ -81,13 +82,26 @@ def read_cell(text: str, decimal: str = ".") -> Cell | None:
     word = re.sub(r"\s+", " ", text.casefold()).replace("< ", "<")
     if word in _MISSING:
         return "missing", np.nan
-    if word in _NOT_DETECTED:
+    if word in _NOT_DETECTED or is_not_detected(word):
         return "nondetect", np.nan
     limit = _LIMIT.fullmatch(text)
     number = None if limit is None else _number(limit[2], decimal)
-    if limit is None or number is None or np.isinf(number[1]):
-        return None
-    return _SIGN[limit[1]], number[1]
+    if limit is None or number is None:
+        return _laboratory_cell(text, decimal)
+    return None if np.isinf(number[1]) else (_SIGN[limit[1]], number[1])
+
+
+def _laboratory_cell(text: str, decimal: str) -> Cell | None:
+    """A cell such as "0.5 U", "ND(0.5)" or "[0.1, 0.5]"."""
+
+    def number(digits: str) -> float | None:
+        cell = _number(digits, decimal)
+        return None if cell is None else cell[1]
+
+    if qualified := qualified_cell(text, number):
+        return qualified
+    ends = interval_cell(text, number)
+    return None if ends is None else ("between", ends[0])
 
 
 def _number(text: str, decimal: str) -> Cell | None:
@@ -138,6 +152,7 @@ class Reading:
     nondetect: Any = None
     sheet: str | int | None = None
     where: str | None = None
+    delivery: Any = None  # what is said of a table as delivered: see unrelu.tables.layout.Delivery
 
     def __post_init__(self) -> None:
         check_choice("decimal", self.decimal or ".", (".", ","))
@@ -207,10 +222,10 @@ def read_distinct(texts: Sequence[str], codes: NDArray[np.integer[Any]], decimal
     numbers: list[float] = []
     for text, count in zip(texts, np.bincount(codes, minlength=len(texts)).tolist(), strict=True):
         cell = read_cell(text, decimal)
-        if cell is None:
+        if cell is None or cell[0] == "between":  # marks of two ends would begin here
             raise UnreadableCell(text)
         kind, value = cell
-        if kind in ("number", "grouped"):
+        if kind in ("number", "grouped", "estimated"):
             numbers.append(value)
         if kind in ("below", "above"):
             (seen.below if kind == "below" else seen.above)[value] += count
@@ -346,6 +361,7 @@ def text_cell_notes(
     for position, cells in sorted(seen.items()):
         became = dict.fromkeys(("below", "above", "missing", "nondetect"), "read as missing")
         became["grouped"] = "read with thousands separators"
+        became["estimated"] = "read as numbers that were estimated"
         if position in floor:
             became["below"] = f"censored at the floor {floor[position]:g}"
         if position in ceiling:

@@ -263,7 +263,8 @@ class ChosenTable(TableFile):
         self.name, self.n_bytes, self.seen = table.name, table.n_bytes, table.seen
         self._table, self._own, self._keys = table, table.n_columns, list(keys.values())
         self._condition, self._reading = condition, reading
-        self.n_columns, self.labels = table.n_columns + len(keys), frozenset(keys)
+        self.n_columns, self.labels = table.n_columns + len(keys), table.labels | frozenset(keys)
+        self.notes, self.suspicious = table.notes, table.suspicious
         self.column_names = None if table.column_names is None else (*table.column_names, *keys)
         self.n_rows = table.n_rows if condition is None else None
         names = self.column_names or tuple(map(str, range(self.n_columns)))

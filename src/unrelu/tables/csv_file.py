@@ -28,6 +28,7 @@ from pyarrow import csv as arrow_csv
 from unrelu.errors import InputFileError, MissingDependencyError
 from unrelu.tables.arrow_files import number_rows, seen_in
 from unrelu.tables.cells import PLAIN_MISSING, Reading, UnreadableCell, column_phrase, decimal_vote, read_cell
+from unrelu.tables.raw_text import decoded, encoding_of
 from unrelu.tables.table_file import Faults, Piece, TableFile, damage_reported, first_line, row_and_line, without
 from unrelu.validation import counted, listed, suggestion, warn
 
@@ -53,8 +54,8 @@ class CsvFile(TableFile):
         with self._faults_reported():
             if packing == "zip" and _table_in(path).lower().endswith(".tsv"):
                 delimiter = "\t"
-            with _unpacked(path, packing) as stream:
-                self._encoding = "utf-16" if stream.read(2) in (b"\xff\xfe", b"\xfe\xff") else "utf-8-sig"
+            encoding = encoding_of(self.raw(2**12))
+            self._encoding = encoding if encoding.startswith("utf-16") else "utf-8-sig"
             self._delimiter, head = _separator(self._head, delimiter)
         if not head:
             raise InputFileError(f"{self.name}: there is nothing in it, it is empty.")
@@ -62,10 +63,8 @@ class CsvFile(TableFile):
         self._unnamed: frozenset[int] = frozenset()
         self._decimal = reading.decimal or _decimal_mark(head, self._delimiter)
         if named := self._has_header(head) if reading.header is None else reading.header:
-            try:
-                "".join(head[0]).encode()
-            except UnicodeEncodeError as error:  # bytes that are not UTF-8 were smuggled in as surrogates
-                raise InputFileError(f"{self.name}: the header is not UTF-8 text. Save it as UTF-8.") from error
+            # Bytes that are not UTF-8 are here as surrogates.
+            head[0] = [decoded(cell.encode("utf-8", "surrogateescape")) for cell in head[0]]
             self._unnamed = frozenset(i for i, cell in enumerate(head[0]) if not cell.strip())
             self.column_names = tuple(cell.strip() or f"column {i + 1}" for i, cell in enumerate(head[0]))
         self._rows_before_data += named
@@ -147,8 +146,8 @@ class CsvFile(TableFile):
     # --- cells --------------------------------------------------------------------------------------
 
     def _is_plain(self, wanted: Sequence[int]) -> bool:
-        """Whether the first megabyte holds numbers only, and a file that is not packed no limit."""
-        if self._encoding == "utf-16":
+        """Whether the first megabyte holds numbers only, and text that can be searched at once no limit."""
+        if self._encoding.startswith("utf-16"):
             return False
         with self._faults_reported():
             with _unpacked(self._path, self._packing) as stream:
@@ -187,7 +186,7 @@ class CsvFile(TableFile):
                 for batch in self._batches(positions, as_text):
                     columns = dict(zip(positions, batch, strict=True))
                     numbers = number_rows(wanted, [columns[at] for at in wanted], as_text, self._decimal)
-                    cells = [[_decoded(cell) for cell in columns[at].cast(pa.binary()).to_pylist()] for at in texts]
+                    cells = [[decoded(cell) for cell in columns[at].cast(pa.binary()).to_pylist()] for at in texts]
                     new, read = slice(max(done - read, 0), None), read + len(batch[0])
                     if read > done:
                         done = read
@@ -240,6 +239,10 @@ class CsvFile(TableFile):
 
     # --- rows as they are written -------------------------------------------------------------------
 
+    def raw(self, limit: int = -1) -> bytes:
+        with self._faults_reported(), _unpacked(self._path, self._packing) as stream:
+            return bytes(stream.read(None if limit < 0 else limit))
+
     def line_of(self, row: int) -> tuple[int | None, int]:
         """The line that a row ends in, both counted from 1 and 0; None, and how many rows there are, if it has none."""
         count = 0
@@ -271,13 +274,6 @@ class CsvFile(TableFile):
             except csv.Error as error:
                 reason = f"cannot be read as csv ({first_line(error)}). Is a quotation mark not closed?"
                 raise InputFileError(f"{self.name}: {reason}") from error
-
-
-def _decoded(cell: bytes) -> str:
-    try:
-        return cell.decode()
-    except UnicodeDecodeError:
-        return cell.decode("latin-1")
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from unrelu.errors import InputFileError, InvalidParameterError
 from unrelu.passes.rows import checked_block_rows, regroup, rows_per_block
 from unrelu.tables.cells import ColumnKey, Reading, Seen, at_limits, stated_limits, text_cell_notes, warn_of_nondetects
 from unrelu.tables.choose import chosen_tables, match_columns, no_row
+from unrelu.tables.grid_table import delivered, warn_of_habits
 from unrelu.tables.numpy_files import NpyTable, NpzTable, SparseSamples, are_sparse, sparse_matrix
 from unrelu.tables.table_file import PathLike, TableFile, extension_of, require_pyarrow, row_and_line, unknown_kind
 from unrelu.tables.write import names_or_numbers
@@ -64,7 +65,8 @@ class FileSamples(Samples):
     def notes(self) -> list[str]:
         """The reading of cells that are no plain numbers, one line a column; complete once all rows were read."""
         names = names_or_numbers(self.feature_names, self.n_features)
-        return text_cell_notes(self.seen(), names, self.limits, self._reading, self._own_limits)
+        layouts = dict.fromkeys(note for table in self._tables for note in table.notes)
+        return [*layouts, *text_cell_notes(self.seen(), names, self.limits, self._reading, self._own_limits)]
 
     def seen(self) -> dict[int, Seen]:
         """Cells that are no plain numbers, by column, of all files."""
@@ -217,8 +219,8 @@ def open_samples(
     paths : path or sequence of paths
         Files, globs of files (read in sorted order), folders (all tables in them and below, of one
         kind), or ``"-"`` for csv on standard input. The kind follows from the extension: csv, tsv (also
-        packed: gz, bz2, zst, zip), xlsx, parquet, feather, arrow, npy, npz (also that of
-        ``scipy.sparse.save_npz``).
+        packed: gz, bz2, zst, zip), txt (separated by spaces as well), xlsx, parquet, feather, arrow, npy, npz (also
+        that of ``scipy.sparse.save_npz``).
     columns : names or numbers of columns, optional
         The columns to keep, in this order; all of the first file's by default. Numbers count from 0.
     drop : names or numbers of columns, optional
@@ -270,7 +272,7 @@ def open_samples(
     Folders such as ``site=A/year=2024`` (partitioned data sets) give files the columns ``site`` and ``year``, for
     ``where``, ``id``, ``groups`` and ``columns``; they are no features unless ``columns`` names them. Columns
     without a name or with the same name are refused. In text, the separator is detected (comma, semicolon, tab or bar),
-    and the encoding by a byte-order mark; an empty cell, NA, NaN, null, N/A, "-" and the like mean missing, blank
+    and the encoding (UTF-8, UTF-16, cp1252); an empty cell, NA, NaN, null, N/A, "-" and the like mean missing, blank
     lines are skipped, and numbers may have thousands separators.
 
     Examples
@@ -360,6 +362,7 @@ def _file_samples(names: Sequence[str], reading: Reading, block_rows: int | None
         warn(f"{counted(len(bad), 'bad file')} left out. {listed(bad.values(), most=8)}", "skipped-files")
     samples = FileSamples(tables, reading, block_rows)
     samples.skipped_files = bad
+    warn_of_habits([table.suspicious for table in tables])
     return samples
 
 
@@ -370,7 +373,7 @@ PACKINGS = {"": None, ".gz": "gzip", ".bz2": "bz2", ".zst": "zstd", ".zip": "zip
 KINDS = (
     *(f".csv{end}" for end in PACKINGS),
     *(f".tsv{end}" for end in PACKINGS),
-    *(".zip", ".xlsx", ".parquet", ".feather", ".arrow", ".npy", ".npz"),
+    *(".txt", ".zip", ".xlsx", ".parquet", ".feather", ".arrow", ".npy", ".npz"),
 )
 _AT_A_TIME = 2**16  # rows of a file that is read for its texts or faults alone
 
@@ -402,10 +405,12 @@ def _tables_in(folder: str) -> list[str]:
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
         found += [os.path.join(place, name) for name in names if not name.startswith((".", "_"))]
-    kinds = {path: extension_of(path, KINDS) for path in sorted(found)}
+    # What ends in .txt says something of the tables as often as it is one: it must be named.
+    known = [kind for kind in KINDS if kind != ".txt"]
+    kinds = {path: extension_of(path, known) for path in sorted(found)}
     tables = [path for path, kind in kinds.items() if kind is not None]
     if not tables:
-        raise InputFileError(f"{folder}: is a folder without tables. Known are files that end in {', '.join(KINDS)}.")
+        raise InputFileError(f"{folder}: is a folder without tables. Known are files that end in {', '.join(known)}.")
     different = sorted({str(kinds[path]) for path in tables})
     if len(different) > 1:
         raise InputFileError(
@@ -422,7 +427,12 @@ def column_names(paths: PathLike | Sequence[PathLike], header: bool | None = Non
 
 
 def open_table(path: str, reading: Reading) -> TableFile:
-    """One file, by its extension; only its head is read."""
+    """One file, by its extension; only its head is read, unless it must be made plain."""
+    return delivered(_opened(path, reading), reading)
+
+
+def _opened(path: str, reading: Reading) -> TableFile:
+    """One file as it is."""
     kind = ".csv" if path == "-" else extension_of(path, KINDS)
     if kind is None:
         raise InputFileError(f"{path}: {unknown_kind(path, KINDS)}")
@@ -444,5 +454,5 @@ def open_table(path: str, reading: Reading) -> TableFile:
         return excel_file(path, reading)
     if kind in (".parquet", ".feather", ".arrow"):
         return ParquetTable(path, reading) if kind == ".parquet" else FeatherTable(path, reading)
-    packing = PACKINGS[kind.removeprefix(".csv").removeprefix(".tsv")]
+    packing = PACKINGS[kind.removeprefix(".csv").removeprefix(".tsv").removeprefix(".txt")]
     return CsvFile(path, reading, delimiter="\t" if kind.startswith(".tsv") else ",", packing=packing)

@@ -20,6 +20,7 @@ from unrelu.tables.cells import (
     stated_limits,
     warn_of_nondetects,
 )
+from unrelu.tables.grid_table import plain_frame
 from unrelu.tables.limited import LimitedSamples, cell_limits
 from unrelu.tables.table_file import Faults
 from unrelu.validation import counted, row_label
@@ -47,6 +48,8 @@ def read_frame(
     frame = collected(frame)
     if not hasattr(frame, "columns"):
         raise InvalidParameterError(f"Expected a pandas or polars frame, got {type(frame).__name__}.")
+    plain = plain_frame(frame, holds_text(frame), decimal)
+    frame, decimal = plain, decimal if plain is frame else "."
     refuse_times(frame)
     values, censoring, found = _read(frame, Reading(decimal=decimal, limits=limits, nondetect=nondetect))
     samples = ArraySamples(values, feature_names=list(frame.columns), limits=found)
@@ -239,6 +242,9 @@ def joined(
 def _part(table: Any, floor: Any, ceiling: Any) -> tuple[FloatArray, tuple[str, ...] | None]:
     """Values, floors and ceilings of every cell, stacked, and names of a table's columns."""
     names = tuple(map(str, table.columns)) if hasattr(table, "columns") else None
+    if hasattr(table, "columns"):
+        table = plain_frame(table, holds_text(table))
+        names = tuple(map(str, table.columns))
     if holds_text(table):
         if floor is not None or ceiling is not None:
             raise InvalidParameterError(

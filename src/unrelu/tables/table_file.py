@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from unrelu.errors import InputFileError, MissingDependencyError
-from unrelu.tables.cells import Seen, column_phrase, read_cell
+from unrelu.tables.cells import Seen, column_phrase, plain_float, read_cell
+from unrelu.tables.vocabulary import interval_cell
 from unrelu.validation import counted, listed, suggestion
 
 PathLike = str | os.PathLike[str]
@@ -33,6 +34,10 @@ class TableFile:
     is_empty = False  # columns without rows, which do no harm in one of several files
     labels: frozenset[str] = frozenset()
     """Columns of labels, such as the keys of folders: no features unless columns= names them."""
+    notes: tuple[str, ...] = ()
+    """How a laboratory's table was understood, in at most three lines."""
+    suspicious = ""
+    """What is suspicious in it."""
 
     def __init__(self, path: str, name: str | None = None) -> None:
         self._path, self.name = path, name or path
@@ -64,6 +69,10 @@ class TableFile:
     def read_through(self, wanted: Sequence[int]) -> TableFile:  # noqa: ARG002 - most have counted their rows
         """The same table, with its number of rows and its cells that are no plain numbers, after a full read."""
         return self
+
+    def raw(self, limit: int = -1) -> bytes | None:  # noqa: ARG002 - only text has some
+        """The first so many bytes of a text, all of them by default; None of what is no text."""
+        return None
 
     def line_of(self, row: int) -> tuple[int | None, int]:  # noqa: ARG002 - only text has lines
         """The line (from 1) of a row (from 0), or None; and, where the file has no such row, how many it has."""
@@ -147,6 +156,15 @@ def without(names: Sequence[str] | None, positions: Iterable[int], parameter: st
     return f"{parameter}={(keys[0] if len(keys) == 1 else keys)!r}"
 
 
+def _is_interval(text: str) -> bool:
+    """Does a cell name two ends, between which its value is?"""
+
+    def number(digits: str) -> float | None:
+        return plain_float(digits.replace(",", "."))
+
+    return any(interval_cell(text, number, dashed) is not None for dashed in (False, True))
+
+
 class Faults:
     """Cells that are no numbers: those in columns of text, and single bad cells among numbers.
 
@@ -166,7 +184,10 @@ class Faults:
     def add(self, where: str, position: int, text: str) -> None:
         """Count a cell."""
         cell = read_cell(text, self._decimal)
-        if cell is None:
+        if cell is not None and cell[0] == "between":
+            self.add_numbers(position, 1)  # as many as bad cells: a column of them is no text
+            self.add_bad(where, position, text)
+        elif cell is None:
             self.add_bad(where, position, text, int(read_cell(text, self._other) is None))
         else:
             self.add_numbers(position, int(cell[0] != "missing"))
@@ -194,6 +215,11 @@ class Faults:
         position, (where, text) = next(iter(cells.items()))
         place = f"{where}, {column_phrase(self._names, position)}: {text!r}"
         place = f"{of_columns} {place[0].upper()}{place[1:]}" if of_columns else place
+        if _is_interval(text):
+            return (
+                f"{place} says that a value is between two numbers, which no estimator can use yet. Write the upper one"
+                " as '<0.5' or the lower one as '>0.1', or empty the cell."
+            )
         if read_cell(text, self._other) is not None:
             return (
                 f"{place} is not a number with the decimal mark {self._decimal!r}. If it is {self._other!r}, give"
