@@ -1,4 +1,4 @@
-"""Rows of an array, rows told in another way, and blocks; :class:`unrelu.contracts.Samples` is what all rows are."""
+"""Rows of an array, rows converted block by block, and blocks; :class:`unrelu.contracts.Samples` is what all rows are."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def as_rows(table: Any) -> Any:
 
 
 class RowsOf(Samples):
-    """The rows of other samples, told in another way: a subclass says how a block is told.
+    """The rows of other samples, converted block by block: a subclass says how.
 
     ``_beside``: of how many rows something stands beside them, if anything does.
     """
@@ -75,7 +75,7 @@ class RowsOf(Samples):
         return self._samples.source
 
     def over(self, source: Samples) -> Self:
-        """Other rows with the same columns, or some of these, told in the same way."""
+        """Other rows with the same columns, or some of these, converted in the same way."""
         other = copy(self)
         other._samples = self._samples.over(source)
         other._check(source.n_rows)
@@ -87,14 +87,14 @@ class RowsOf(Samples):
             last = block.first_row + block.n_rows
             if self._beside is not None and last > self._beside:
                 break
-            yield self._told(block)
+            yield self._convert(block)
         if not self._counted:
             self._check(last)
 
     def _blocks(self) -> Iterator[Block]:
         return self._samples.blocks()
 
-    def _told(self, block: Block) -> Block:
+    def _convert(self, block: Block) -> Block:
         raise NotImplementedError
 
     def _check(self, n_rows: int | None) -> None:
@@ -119,7 +119,7 @@ class SomeColumns(RowsOf):
         self.feature_names = None if names is None else tuple(names[j] for j in columns)
         self.limits_by_cell = tuple(place for place, j in enumerate(columns) if j in own)
 
-    def _told(self, block: Block) -> Block:
+    def _convert(self, block: Block) -> Block:
         censoring = None if block.censoring is None else np.take(block.censoring, self._columns, axis=1)
         return replace(block, values=np.take(block.values, self._columns, axis=1), censoring=censoring)
 
