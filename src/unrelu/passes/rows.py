@@ -1,4 +1,4 @@
-"""Rows of an array, rows converted block by block, and blocks; :class:`unrelu.contracts.Samples` is what all rows are."""
+"""Rows of an array, rows converted block by block, and blocks; :class:`unrelu.contracts.Samples` is their base."""
 
 from __future__ import annotations
 
