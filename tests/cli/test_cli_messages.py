@@ -20,6 +20,7 @@ from unrelu.errors import InvalidDataError, InvalidParameterError
         ("A sparse table needs floor=0, as", "A sparse table needs --floor 0, as"),
         ("the floor is 0, my_floor=1, 'floor=2'", "the floor is 0, my_floor=1, 'floor=2'"),
         ("Use method='facets'.", "Use --method facets."),
+        ("say floor=None or n_components=None", "say --floor none or n_components=None"),
         ("Ask for n_hidden=3.", "Ask for --widths 3."),
         ("skip_bad_rows=True leaves such rows empty", "--skip-bad-rows leaves such rows empty"),
         ("every prior must be known", "every prior must be known"),

@@ -480,7 +480,9 @@ def _with_value(option: str, rest: str) -> tuple[str, str] | None:
             if value[0] in _ENDS:
                 items = read if isinstance(read, list) else [read]
                 return f"{option} {shlex.quote(','.join(map(_item, items)))}", left
-            return None if read is None else (option + ("=" if value.startswith("-") else " ") + value, left)
+            if read is None:
+                return (f"{option} none", left) if option in ("--floor", "--ceiling") else None
+            return option + ("=" if value.startswith("-") else " ") + value, left
     return None
 
 

@@ -1,4 +1,4 @@
-"""Rows of an array, rows read in another way, and blocks; :class:`unrelu.contracts.Samples` is what all rows are."""
+"""Rows of an array, rows converted block by block, and blocks; :class:`unrelu.contracts.Samples` is their base."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def as_rows(table: Any) -> Any:
 
 
 class RowsOf(Samples):
-    """The rows of other samples, read in another way: a subclass says how, by ``_block``.
+    """The rows of other samples, read in another way: a subclass says how, by ``_convert``.
 
     ``_beside``: of how many rows something stands beside them, if anything does.
     """
@@ -87,14 +87,14 @@ class RowsOf(Samples):
             last = block.first_row + block.n_rows
             if self._beside is not None and last > self._beside:
                 break
-            yield self._block(block)
+            yield self._convert(block)
         if not self._counted:
             self._check(last)
 
     def _blocks(self) -> Iterator[Block]:
         return self._samples.blocks()
 
-    def _block(self, block: Block) -> Block:
+    def _convert(self, block: Block) -> Block:
         raise NotImplementedError
 
     def _check(self, n_rows: int | None) -> None:
@@ -119,7 +119,7 @@ class SomeColumns(RowsOf):
         self.feature_names = None if names is None else tuple(names[j] for j in columns)
         self.limits_by_cell = tuple(place for place, j in enumerate(columns) if j in own)
 
-    def _block(self, block: Block) -> Block:
+    def _convert(self, block: Block) -> Block:
         censoring = None if block.censoring is None else np.take(block.censoring, self._columns, axis=1)
         return replace(block, values=np.take(block.values, self._columns, axis=1), censoring=censoring)
 

@@ -61,7 +61,7 @@ class LimitedSamples(RowsOf):
         """The same rows with a weight each."""
         return LimitedSamples(self._samples.weighted(weights), self._floor, self._ceiling)
 
-    def _block(self, block: Block) -> Block:
+    def _convert(self, block: Block) -> Block:
         rows = slice(block.first_row, block.first_row + block.n_rows)
         floor, ceiling = self._floor[rows], self._ceiling[rows]
         values = without_absent(block.values, block.weights)
