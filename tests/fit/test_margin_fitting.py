@@ -10,15 +10,12 @@ import scipy.stats
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import log_ndtr, ndtri
 
-from unrelu import FloorOutlierDetector
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError
 from unrelu.fit.margins import (
     Column,
     censored_fits,
-    chosen_kinds,
     empirical_distribution,
-    exponent_beside_outliers,
     fit_exponents,
     fit_margins,
     unreached_floors,
@@ -515,64 +512,3 @@ def test_given_margins_are_kept():
     assert found[:2] == tuple(given[:2])
     seen = Seen(POSITIVE.min(), POSITIVE.max(), 0.0)
     assert found[2:] == (Log(seen), Normal(seen))
-
-
-# --- while outliers are unknown -------------------------------------------------------------------
-
-SKEWED = {
-    "rain": lambda n: np.expm1(rng.standard_normal(n)),
-    "gamma": lambda n: rng.gamma(2.0, size=n) - 0.8,
-}
-
-
-def column_of(x):
-    return Column.of(margins_of(Block(np.maximum(x, 0.0)[:, None])), 0, columns_of(0.0, None, 1, None))
-
-
-@pytest.mark.parametrize("share", [0.0, 0.1])
-@pytest.mark.parametrize("name", SKEWED)
-def test_columns_are_skewed_whatever_outliers_do(name, share):
-    """The exponent is that of the column without them, to some of its errors."""
-    x = SKEWED[name](2000)
-    clean = exponent_beside_outliers(column_of(x))
-    x[: int(share * len(x))] = x.mean() + 6.0 * x.std()
-    found = exponent_beside_outliers(column_of(x))
-    assert clean is not None
-    assert found == pytest.approx(clean, abs=0.15)
-
-
-@pytest.mark.parametrize("share", [0.0, 0.05, 0.1, 0.2, 0.3])
-@pytest.mark.parametrize("mean", [0.0, 1.0, 3.0])
-@pytest.mark.parametrize("far", ["cloud", "point", "uniform", "wide"])
-def test_outliers_alone_do_not_skew_a_column(mean, share, far):
-    """More of them than are trimmed anywhere: a normal distribution beside a second one explains all of them."""
-    x = rng.normal(mean, 1.0, 1000)
-    k = int(share * len(x))
-    x[:k] = {
-        "cloud": rng.normal(mean + 5.0, 1.0, k),
-        "point": np.full(k, 10.0),
-        "uniform": rng.uniform(0.0, mean + 8.0, k),
-        "wide": rng.normal(0.0, 3.0, k),
-    }[far]
-    assert exponent_beside_outliers(column_of(x)) is None
-
-
-def test_columns_that_may_have_outliers_get_boxcox_where_they_are_skewed():
-    x = np.maximum(np.column_stack([SKEWED["rain"](800), rng.standard_normal(800)]), 0.0)
-    x[:60] = 12.0
-    column_values, limits = margins_of(Block(x)), columns_of(0.0, None, 2, None)
-    kinds = chosen_kinds(["auto", "auto"], column_values, limits, tested=False, bent=True)
-    assert isinstance(kinds[0], BoxCox)
-    assert kinds[1] == "normal"
-    assert chosen_kinds(["auto", "auto"], column_values, limits, tested=False) == ["normal", "normal"]
-    assert fit_margins(kinds, column_values, limits, None, 0.12)[0] == kinds[0]
-
-
-def test_the_tail_of_a_skewed_column_with_zeros_is_not_flagged():
-    """While outliers were unknown "auto" tested no such column, and one row in ten was flagged."""
-    y = rng.multivariate_normal(np.zeros(2), 0.5 + 0.5 * np.eye(2), size=800)
-    x = np.maximum(np.column_stack([np.exp(y[:, 0]), np.expm1(y[:, 1])]), [0.5, 0.0])
-    x[:20, 1] = 60.0
-    flagged = FloorOutlierDetector(floor=[0.5, 0.0]).fit(x).predict(x) == -1
-    assert flagged[:20].all()
-    assert flagged[20:].sum() < 20  # of 780, and 8 of a clean table

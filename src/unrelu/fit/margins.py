@@ -43,9 +43,6 @@ _FARTHEST = 1.3  # sqrt(n) times the largest distance of distributions, beyond w
 _EXTREME = 0.06  # share of the rows at an open end without which a column must still support the choice
 _SUPPORTED, _STILL_FAR = 2.7, 0.9  # twice the log-likelihood and sqrt(n) times the distance that say so: one in ten
 EXTREME_WITH_OUTLIERS = 0.12  # the same for exponents, before outliers are known
-_BESIDE_OUTLIERS = 6.6  # twice the log-likelihood that an exponent gains beside outliers: one in a hundred
-_ENDS = 0.03  # share of the rows at an open end whose values say no more than that they are there
-_BINS, _NARROWEST, _NO_SHARE = 100, 0.1, 1e-12  # of values; spread of outliers, at least, and share of none
 _LARGE = 0.12  # distance of distributions, as a share of what is seen, from which a floor of 0 is taken for physical
 _STEEP = 0.9  # spread over mean of the values above 0, from which on these are no upper part of a normal distribution
 _GAP, _LIKELIER = 8.0, 2.0  # values expected beside 0, and log density of all values above it, that say so as well
@@ -65,9 +62,9 @@ def chosen_kinds(
     bent: bool = False,
 ) -> list[str | Margin]:
     """The requests with a kind for every "auto": log for positive columns and normal for others, unless the column
-    clearly rejects it. Without being ``tested`` no column rejects anything. ``bent``: a method takes outliers for its
-    own, which would be the longer tail even of a column that is slightly skewed. So Box-Cox, of which log is a case,
-    takes the place of log; and untested columns that are skewed whatever outliers do have Box-Cox instead of normal."""
+    clearly rejects it. Without being ``tested`` no column rejects anything. ``bent``: Box-Cox, of which log is a case,
+    takes the place of log. A method that finds outliers would take the longer tail even of a column that is slightly
+    skewed for them."""
     kinds = list(requests)
     columns = {j: Column.of(column_values, j, limits) for j, request in enumerate(requests) if request == "auto"}
     for j, column in columns.items():
@@ -77,11 +74,6 @@ def chosen_kinds(
     if tested and bearing:
         for j, kind in zip(bearing, _tested_kinds(list(bearing.values())), strict=True):
             kinds[j] = kind
-    elif bent:
-        for j, column in bearing.items():
-            if kinds[j] == "normal" and (exponent := exponent_beside_outliers(column)) is not None:
-                origin, unit = Profile([column]).places[0].tolist()
-                kinds[j] = BoxCox(exponent, origin, unit, seen=column.seen)
     if bent:
         for j in bearing:
             kinds[j] = "boxcox" if kinds[j] == "log" else kinds[j]
@@ -183,63 +175,6 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
         if rejected and supported:
             kinds[at] = "monotone"
     return list(kinds)
-
-
-def exponent_beside_outliers(column: Column) -> float | None:
-    """The exponent of a column some of whose values may be outliers; None where these may be all that skews it.
-
-    Outliers are a second normal distribution of less than half of the latent values, anywhere and of any width. A
-    column is skewed where an exponent is clearly likelier than 1, and as likely as 1 with outliers or, with outliers
-    beside both, likelier. Values beyond the farthest _ENDS of the rows count as that far.
-    """
-    column = column.without_extremes(_ENDS)
-    if not column.has_enough:
-        return None
-    profile = Profile([column])
-    normal, alone = profile(np.ones(1)), profile(profile.likeliest((0.0, 1.0)))
-    gain = float(alone.level[0] - normal.level[0])
-    if 2.0 * gain < _CLEARLY:
-        return None
-    # (log t, weight): of values, no more than _BINS of them; of limits that cells are at most; and at least.
-    (origin, unit), scaling = profile.places[0], column.rows / column.total
-    bins = np.minimum(np.cumsum(column.w) / column.w.sum() * _BINS, _BINS - 1).astype(int)
-    bins = np.unique(bins, return_inverse=True)[1]
-    weights = np.bincount(bins, column.w)
-    parts = [(np.bincount(bins, column.w * column.x) / weights, weights), *column.limits]
-    cells = [(np.log(np.clip((x - origin) / unit, *_REACH)), own * scaling) for x, own in parts]
-    mean, std = float((normal.mean[0] - origin) / unit - 1.0), float(normal.std[0] / unit)
-
-    def level(parameters: FloatArray) -> float:
-        """Minus the log-likelihood of (exponent, mean, std; mean, std and share of the outliers)."""
-        exponent, share = parameters[0], parameters[5]
-        total = (exponent - 1.0) * (cells[0][1] @ cells[0][0])
-        for (log_t, own), side in zip(cells, (0.0, 1.0, -1.0), strict=True):
-            y = np.expm1(exponent * log_t) / exponent if exponent else log_t
-            u = [(y - parameters[at]) / parameters[at + 1] for at in (1, 3)]
-            each = [
-                log_ndtr(side * z) if side else -0.5 * z * z - np.log(parameters[2 + 2 * k]) for k, z in enumerate(u)
-            ]
-            total += own @ np.logaddexp(np.log1p(-share) + each[0], np.log(share) + each[1])
-        return -float(total)
-
-    places = [(0.0, 3.0), *((side * far, width) for side in (1.0, -1.0) for far, width in ((1.0, 1.0), (3.0, 0.5)))]
-    around, widths = (mean - 30.0 * std, mean + 30.0 * std), (_NARROWEST * std, std / _NARROWEST)
-
-    def likeliest(low: float) -> tuple[float, float]:
-        """(gain over one normal distribution, exponent), of exponents from ``low`` to 1 beside outliers."""
-        bounds, found = [(low, 1.0), around, widths, around, widths, (_NO_SHARE, 0.5)], []
-        for exponent in {low, 1.0}:
-            for far, width in places[: 3 if column.is_cut else 5]:
-                start = np.array([exponent, mean - 0.2 * std, 0.7 * std, mean + far * std, width * std, 0.15])
-                best = minimize(level, start, method="L-BFGS-B", bounds=bounds)
-                found.append((single - float(best.fun), float(best.x[0])))
-        return max(found)
-
-    single = level(np.array([1.0, mean, std, mean, std, _NO_SHARE]))
-    outliers, (both, exponent) = likeliest(1.0)[0], likeliest(0.0)
-    if gain < outliers and 2.0 * (both - outliers) < _BESIDE_OUTLIERS:
-        return None
-    return exponent if 2.0 * (both - gain) > 3.0 * np.log(column.rows) else float(alone.exponents[0])  # BIC
 
 
 # --- monotone --------------------------------------------------------------------------------------
