@@ -32,8 +32,8 @@ class Table:
     most: int | None = None
 
     @property
-    def censoring(self) -> str:
-        """What is said of the lines that are not shown."""
+    def rest(self) -> str:
+        """The words for lines that are not shown."""
         left = 0 if self.most is None else len(self.lines) - self.most
         return f"... and {left:,} more" if left > 0 else ""
 
@@ -58,8 +58,8 @@ class Table:
                 table.add_column(head, style=style, overflow="fold")
         for line in self.lines[: self.most]:
             table.add_row(*map(Text, line))
-        if self.censoring:
-            table.add_row(Text(self.censoring))
+        if self.rest:
+            table.add_row(Text(self.rest))
         return table
 
     def _repr_html_(self) -> str:
@@ -71,8 +71,8 @@ class Table:
             else:
                 name, value = map(_text, line)
                 lines.append(f'<tr><th style="{_STYLE}">{name}</th><td style="{_STYLE}">{value}</td></tr>')
-        if self.censoring and heads:
-            lines.append(f'<tr><td colspan="{len(heads)}">{self.censoring}</td></tr>')
+        if self.rest and heads:
+            lines.append(f'<tr><td colspan="{len(heads)}">{self.rest}</td></tr>')
         return f'<table><caption style="text-align:left"><b>{_text(self.title)}</b></caption>{"".join(lines)}</table>'
 
 
