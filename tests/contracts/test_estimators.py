@@ -1,4 +1,4 @@
-"""The distributions that every estimator obeys (docs/architecture.md, "One interface").
+"""The rules that every estimator obeys (docs/architecture.md, "Rules over all estimators").
 
 Estimators are found by looking, so that the next one cannot differ: it needs a case below, and passes or fails here.
 """
@@ -39,7 +39,7 @@ LINEAR = UNITS @ np.array([[1.0, 2.0, 0.0, 1.0], [0.5, -1.0, 1.0, 0.0]])
 def _widened() -> np.ndarray:
     """Outputs of a network from 2 inputs over 6 units."""
     own = np.random.default_rng(3)
-    z, A1, A2 = (own.standard_normal(margins) for margins in ((1500, 2), (6, 2), (24, 6)))
+    z, A1, A2 = (own.standard_normal(shape) for shape in ((1500, 2), (6, 2), (24, 6)))
     return np.maximum(z @ A1.T + 0.3, 0.0) @ A2.T
 
 
@@ -113,7 +113,7 @@ def every_estimator() -> list[str]:
 every = pytest.mark.parametrize("name", every_estimator())
 
 
-# --- the distributions, as functions of a case, so that the last test can see them fail ----------------------
+# --- the rules, as functions of a case, so that the last test can see them fail ------------------------------
 
 
 def fitted(case: Case, **more: Any) -> Any:
@@ -190,7 +190,7 @@ def margins_bend_the_table(case: Case, tmp_path: Any) -> None:
         fitted(case, margins="bent")
 
 
-LAWS = [
+RULES = [
     has_the_base_and_its_parameters,
     saves_and_loads,
     seeds_determine_everything,
@@ -201,18 +201,14 @@ LAWS = [
 
 
 @every
-@pytest.mark.parametrize("distribution", LAWS, ids=lambda distribution: distribution.__name__)
-def test_every_estimator_obeys(name, distribution, tmp_path):
-    distribution((RECTIFIED if distribution is floors_move_with_the_table else CASES)[name], tmp_path)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
+def test_every_estimator_obeys(name, rule, tmp_path):
+    rule((RECTIFIED if rule is floors_move_with_the_table else CASES)[name], tmp_path)
 
 
-@pytest.mark.parametrize(
-    "distribution",
-    [saves_and_loads, seeds_determine_everything, reports],
-    ids=lambda distribution: distribution.__name__,
-)
-def test_a_network_down_to_its_inputs_obeys(distribution, tmp_path):
-    distribution(WIDENED, tmp_path)
+@pytest.mark.parametrize("rule", [saves_and_loads, seeds_determine_everything, reports], ids=lambda rule: rule.__name__)
+def test_a_network_down_to_its_inputs_obeys(rule, tmp_path):
+    rule(WIDENED, tmp_path)
 
 
 @pytest.mark.slow
@@ -459,7 +455,7 @@ def test_rows_learned_in_parts_give_one_warning_when_they_are_solved(kind, use):
     assert "perfect-correlation" in said[0].message.kinds
 
 
-# --- the distributions can fail -------------------------------------------------------------------------------
+# --- the rules can fail ---------------------------------------------------------------------------------------
 
 
 class WithoutFiles(unrelu.RectifiedGaussianLearner):
@@ -491,7 +487,7 @@ class WithoutReport(unrelu.RectifiedGaussianLearner):
 
 
 @pytest.mark.parametrize(
-    ("broken", "distribution"),
+    ("broken", "rule"),
     [
         (WithoutFiles, saves_and_loads),
         (WithoutSeed, has_the_base_and_its_parameters),
@@ -501,7 +497,7 @@ class WithoutReport(unrelu.RectifiedGaussianLearner):
         (DeafToShape, margins_bend_the_table),
     ],
 )
-def test_an_estimator_that_loses_something_is_noticed(broken, distribution, tmp_path):
+def test_an_estimator_that_loses_something_is_noticed(broken, rule, tmp_path):
     case = CASES["RectifiedGaussianLearner"]
     with pytest.raises((AssertionError, KeyError, TypeError)):
-        distribution(Case(broken, case.table, case.use, case.location), tmp_path)
+        rule(Case(broken, case.table, case.use, case.location), tmp_path)

@@ -102,7 +102,7 @@ def _checked(fitting: Any, rows: SampledRows, simulations: Simulations, progress
     given, quick = rows.assumptions, isinstance(method_named(fitting.method), OnePass)
 
     def fit(values: FloatArray, at: Columns) -> RectifiedGaussian:
-        """A fit as that of the table; of normal columns in one pass, without standard errors of margins."""
+        """A fit as that of the table; of normal columns in one pass, without sums for their margins."""
         if not quick or isinstance(fitting.margins, list):
             distribution: RectifiedGaussian = _of_columns(fitting, at).fit(values).distribution_
             return distribution

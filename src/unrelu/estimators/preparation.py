@@ -251,8 +251,8 @@ def _with_cell_limits(samples: Samples, floor: Any, ceiling: Any, warns: bool) -
     A limit that differs from the rows' own by rounding alone becomes the rows' own; ``warns``: with a warning where
     digits were left out.
     """
-    margins, names = (samples.n_rows, samples.n_features), samples.feature_names
-    low, high = (as_stored(each, samples.stored_as) for each in cell_limits(floor, ceiling, margins, names))
+    shape, names = (samples.n_rows, samples.n_features), samples.feature_names
+    low, high = (as_stored(each, samples.stored_as) for each in cell_limits(floor, ceiling, shape, names))
     if samples.place is None:
         values = first_values(samples.blocks(), samples.n_features)[: len(low)]
         low, high = limits_of_data(values, low, high, names, tell=warns)

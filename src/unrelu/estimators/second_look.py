@@ -38,7 +38,7 @@ _FEWEST_SEEN = 6
 _UPPER, _LOWER = 0.88, 0.25  # levels of the quantiles that determine the middle of a column
 _FAR = 4.5  # standard deviations of that middle
 _BAD = 0.5  # weight below which a row or cell is left out
-_AND_WERE = ", and were left out (values: the share of a column's cells)."
+_VALUES = " (values: the share of a column's cells)."
 
 
 Better: TypeAlias = tuple[Any, tuple[Diagnostic, ...], str]
@@ -94,7 +94,7 @@ def better_fit(
             if diagnostic is None or not gain(other) > price:
                 return None
         warn_of_noted(noted, but="AssumptionWarning")
-        return other, (diagnostic,), diagnostic.words.removesuffix(_AND_WERE)
+        return other, (diagnostic,), diagnostic.words.removesuffix(_VALUES)
 
     def with_monotone_columns() -> Better | None:
         margins: list[Any] = list(assumptions.margins or ["normal"] * len(assumptions.floor))
@@ -142,7 +142,7 @@ def _left_out(robust: Any, evidence: Evidence, assumptions: Assumptions) -> tupl
     diagnostic = Diagnostic(
         "left-out",
         columns,
-        f"{what} do not follow the model of the others{_AND_WERE}",
+        f"{what} do not follow the model of the others, and were left out{_VALUES}",
         "cell_weights_ below .5, or unrelu score --cells, show which. To have them counted give a method,"
         " 'full_likelihood' or 'one_pass'.",
         tuple(share[list(columns)].tolist()),

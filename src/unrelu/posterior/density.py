@@ -433,33 +433,32 @@ class ScoreTail:
 
     def quantile(self, share: float) -> float:
         """The score below which a share of the model's rows lies."""
-        start, excess, censoring = self._tail()
-        if share < censoring:
-            return start + excess * float(np.log(share / censoring))
+        start, excess, tail_share = self._tail()
+        if share < tail_share:
+            return start + excess * float(np.log(share / tail_share))
         return float(np.quantile(self.scores, share))
 
     def p_value(self, scores: FloatArray) -> FloatArray:
         """The share of the model's rows with a score as low."""
-        start, excess, censoring = self._tail()
+        start, excess, tail_share = self._tail()
         within = np.searchsorted(self.scores, scores, side="right") / len(self.scores)
-        continued = censoring * np.exp(np.minimum(scores - start, 0.0) / excess)
-        return np.where(scores < start, continued, np.maximum(within, censoring))
+        continued = tail_share * np.exp(np.minimum(scores - start, 0.0) / excess)
+        return np.where(scores < start, continued, np.maximum(within, tail_share))
 
     def highest_p_value(self, scores: FloatArray, errors: float = 3.0) -> FloatArray:
         """Upper bounds of the p-values, by so many standard errors of the simulation.
 
-        The share beyond the start of the tail, and its mean excess, have relative errors of 1 / sqrt(number of scores
-        beyond).
+        The share of the tail, and its mean excess, have relative errors of 1 / sqrt(number of scores in it).
         """
-        start, excess, censoring = self._tail()
+        start, excess, tail_share = self._tail()
         p = self.p_value(scores)
-        slack = 1.0 + errors / np.sqrt(censoring * len(self.scores))
+        slack = 1.0 + errors / np.sqrt(tail_share * len(self.scores))
         within = p + errors * np.sqrt(p * (1.0 - p) / len(self.scores))
-        continued = censoring * slack * np.exp(np.minimum(scores - start, 0.0) / (excess * slack))
+        continued = tail_share * slack * np.exp(np.minimum(scores - start, 0.0) / (excess * slack))
         return np.where(scores < start, continued, within)
 
     def _tail(self) -> tuple[float, float, float]:
-        """(where the continued tail starts, its mean excess, the share beyond its start)."""
+        """(score at which the tail starts, its mean excess, its share of the scores)."""
         count = min(max(_FEWEST_IN_TAIL, round(_TAIL_SHARE * len(self.scores))), len(self.scores) - 1)
         start = float(self.scores[count])
         excess = float(np.mean(start - self.scores[:count]))
