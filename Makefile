@@ -13,7 +13,7 @@ help:
 	@echo "make test      linters, types, layers, bounds, tests (a few minutes)"
 	@echo "make test-all  the same, with the slow studies"
 	@echo "make test-bounds  the tests with every index of the kernels checked (slower; compiles into .numba-bounds)"
-	@echo "make test-browser  the report page in Chromium (apt-get install chromium chromium-driver; npm for axe-core)"
+	@echo "make test-browser  the report page, and the site where make docs built it, in Chromium (apt-get install chromium chromium-driver; npm for axe-core)"
 	@echo "make test-torch  layers of torch networks; installs torch"
 	@echo "make test-minimum  the tests with the lowest versions that pyproject.toml allows, in .venv-minimum"
 	@echo "make docs      the site in docs/_build/html: every example executed, no warnings, every link within it checked"

@@ -1,4 +1,7 @@
-"""``python -m benchmarks [NAME ...]``: run the benchmarks and print one table; exit 1 if a claim was missed."""
+"""``python -m benchmarks [NAME ...] [--csv]``: run the benchmarks and print one table; exit 1 if a claim was missed.
+
+With --csv the figures are also written to docs/benchmarks, after each benchmark.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import sys
 import time
 from importlib import import_module
 
-from benchmarks.table import Claim, render
+from benchmarks.table import Claim, render, write
 
 NAMES = (
     "accuracy",
@@ -32,13 +35,14 @@ NAMES = (
     "rubin",
     "generators",
     "report",
-    "networks",
+    "graphs",
     "cells",
     "defaults",
 )
 
 
-def main(names: list[str]) -> int:
+def main(arguments: list[str]) -> int:
+    names = [name for name in arguments if name != "--csv"]
     unknown = [name for name in names if name not in NAMES]
     if unknown:
         print(f"Unknown benchmark {', '.join(unknown)}. There are: {', '.join(NAMES)}.", file=sys.stderr)
@@ -46,7 +50,10 @@ def main(names: list[str]) -> int:
     claims: list[Claim] = []
     for name in names or NAMES:
         start = time.perf_counter()
-        claims += import_module(f"benchmarks.{name}").run()
+        found = import_module(f"benchmarks.{name}").run()
+        if "--csv" in arguments:
+            write(name, found)
+        claims += found
         print(f"[{name}: {time.perf_counter() - start:.0f} s]", file=sys.stderr, flush=True)
     print(render(claims))
     return 1 if any(claim.holds is False for claim in claims) else 0

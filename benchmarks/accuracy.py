@@ -1,7 +1,7 @@
 """Root mean squared error of the correlations, over that of the exact pairwise likelihood on the same rows.
 
 The reference maximizes the exact likelihood of every pair in r, with the same censored-likelihood marginals plugged
-in. np.corrcoef on the floored rows is what most people use today.
+in. np.corrcoef on the floored rows is the common practice.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def correlations(name: str) -> list[Claim]:
             seconds["exact"] += end - middle
         estimates = {
             "unrelu": learner.correlation_,
-            "pairs": learner._result().pairs.correlation,  # before the assembly into one matrix
+            "pairs": learner._result().pairs.correlation,  # before they are made one semidefinite matrix
             "exact": exact,
             "corrcoef": np.corrcoef(x.T),
         }
@@ -75,7 +75,7 @@ def correlations(name: str) -> list[Claim]:
 
 
 def rare_pairs() -> Claim:
-    """Pairs almost never above their floors together: what the one-row prior is for."""
+    """Pairs almost never above their floors together: the one-row prior is for these."""
     truth = RectifiedGaussian([-2.0, -2.0], np.eye(2))
     ours, exact = [], []
     for repetition in range(200):

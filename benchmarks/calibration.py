@@ -1,4 +1,4 @@
-"""Do the standard errors tell the truth? Squared z-scores average 1, and 95 % intervals cover 95 %."""
+"""Are standard errors right? Squared z-scores average 1, and 95 % intervals cover 95 %."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Does the check of a fit tell the truth? False alarms on tables of the model, power on tables that are not.
+"""Is the check of a fit right? False alarms on tables of the model, power on tables that are not of it.
 
 Tables have 5 columns with random correlations, 40 % of every column floored. "Lognormal": x = exp(y/2) above the same
 floor, y the latent normal. "Two groups": correlations of .8, those of the first column -.8 in half of the rows. Each is
@@ -42,7 +42,7 @@ def table(kind: str, n: int, seed: int) -> np.ndarray:
 
 
 def p_values(seed: int, kind: str, n: int) -> tuple[float, float, float]:
-    """Of the whole table, of its columns and of its pairs."""
+    """p-values of the whole table, of its columns and of its pairs."""
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of skewness
         x = table(kind, n, seed)
@@ -82,7 +82,7 @@ def power(most: int) -> list[Claim]:
     return claims
 
 
-STUDIES = {"false_alarms": false_alarms, "boxcox": power}
+STUDIES = {"false_alarms": false_alarms, "power": power}
 
 
 def run(chosen: tuple[str, ...] | list[str] = (), most: int = 10**9) -> list[Claim]:

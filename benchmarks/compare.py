@@ -20,7 +20,7 @@ from benchmarks.table import Claim
 
 HERE = Path(__file__).resolve().parents[1]
 
-# Runs inside either tree; asks no more of it than that benchmarks.NAME.run() gives claims.
+# Runs inside either tree, where benchmarks.NAME.run() gives claims.
 RUNNER = """
 import json, sys
 from importlib import import_module
@@ -43,7 +43,7 @@ def checked_out(commit: str) -> Iterator[Path]:
             subprocess.run(["git", "worktree", "remove", "--force", tree], cwd=HERE, check=False)
 
 
-def measured(tree: Path, name: str) -> dict[str, Claim] | None:
+def measure(tree: Path, name: str) -> dict[str, Claim] | None:
     """The claims of one benchmark of a tree, by name; an indented name goes on from the one above. None: it failed."""
     with tempfile.TemporaryDirectory() as folder:
         answer = Path(folder) / "claims.json"
@@ -62,15 +62,15 @@ def measured(tree: Path, name: str) -> dict[str, Claim] | None:
     return claims
 
 
-def compared(base: dict[str, Claim], head: dict[str, Claim]) -> list[tuple[str, ...]]:
+def compare(base: dict[str, Claim], head: dict[str, Claim]) -> list[tuple[str, ...]]:
     """One row per claim: base, head, their ratio, and whether each holds."""
-    verdict = {True: "ok", False: "MISSED", None: ""}
+    words = {True: "ok", False: "MISSED", None: ""}
     rows = []
     for name in {**base, **head}:
         old, new = base.get(name), head.get(name)
         ratio = f"{new.figure / old.figure:.3f}" if old and new and old.figure else ""
         figures = ("" if claim is None else f"{claim.figure:.4g}" for claim in (old, new))
-        holds = ("absent" if claim is None else verdict[claim.holds] for claim in (old, new))
+        holds = ("absent" if claim is None else words[claim.holds] for claim in (old, new))
         rows.append((name, *figures, ratio, *holds))
     return rows
 
@@ -94,10 +94,10 @@ def main(commit: str, names: list[str]) -> int:
     lost: list[str] = []
     with checked_out(commit) as tree:
         for name in names or NAMES:
-            base, head = measured(tree, name), measured(HERE, name)
+            base, head = measure(tree, name), measure(HERE, name)
             if head is None:
                 lost.append(name)
-            print(f"\n{name}\n{render(compared(base or {}, head or {}))}", flush=True)
+            print(f"\n{name}\n{render(compare(base or {}, head or {}))}", flush=True)
             lost += worse(base or {}, head or {})
     print("\n" + (f"Held at {commit} and missed now: {'; '.join(lost)}" if lost else "Nothing that held is missed."))
     return 1 if lost else 0

@@ -1,4 +1,4 @@
-"""On a GPU: the pass, the whole fit, a layer of a running network, memory, and what is said of bad input.
+"""On a GPU: the pass, the whole fit, a layer of a running network, memory, and errors for bad input.
 
     PYTHONPATH=src python -m benchmarks.gpu [STUDY ...]
 
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import unrelu
-from benchmarks.studies import command, show, told
+from benchmarks.studies import command, print_claims, show
 from benchmarks.table import Claim
 from unrelu.contracts import Assumptions
 from unrelu.errors import UnreluError
@@ -42,8 +42,8 @@ def table(n: int, d: int, seed: int = 0) -> Any:
 
     stream = torch.Generator("cuda").manual_seed(seed)
 
-    def normal(*margin: int) -> Any:
-        return torch.randn(*margin, generator=stream, device="cuda")
+    def normal(*size: int) -> Any:
+        return torch.randn(*size, generator=stream, device="cuda")
 
     weights, mean = normal(20, d) / 20**0.5, 0.5 * normal(d)
     rows = torch.empty(n, d, device="cuda")
@@ -94,14 +94,14 @@ def passes() -> list[Claim]:
         del x
         torch.cuda.empty_cache()
     show("passes", ["", "seconds", "torch.cov", "GiB beside the table"], rows)
-    return told(*claims)
+    return print_claims(*claims)
 
 
 def fits() -> list[Claim]:
     claims = []
     for n, d in (LONG, WIDE):
         x = table(n, d)
-        took = seconds(partial(_fitted, x), rounds=3 if d < 2000 else 1)
+        took = seconds(partial(_fit, x), rounds=3 if d < 2000 else 1)
         claims.append(Claim(f"whole fit of {n:,} x {d:,} (s)", took, MOST_SECONDS_OF_FIT[n, d]))
         if (n, d) == LONG:
             here = x.cpu().numpy()
@@ -111,7 +111,7 @@ def fits() -> list[Claim]:
             cpu = time.perf_counter() - began
             name = f"the same fit by the CPU of this machine ({os.cpu_count()} cores, {cpu:.1f} s) / by the GPU"
             claims.append(Claim(name, cpu / took, None, 30.0))
-    return told(*claims)
+    return print_claims(*claims)
 
 
 def same() -> list[Claim]:
@@ -155,7 +155,7 @@ def same() -> list[Claim]:
     again = unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(drawn)
     z = np.abs(again.mean_ - reference.mean_) / again.mean_stderr_
     claims.append(Claim("rows drawn on the device: largest error of a mean, in standard errors", float(z.max()), 4.5))
-    return told(*claims)
+    return print_claims(*claims)
 
 
 def vgg() -> Any:
@@ -188,18 +188,20 @@ def network() -> list[Claim]:
             for batch in images:
                 model(batch.cuda())
 
-    def learned() -> Any:
+    def learn() -> Any:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return unrelu.learn_layer(model, LAYER, images)
 
-    plain, hooked = seconds(forward, 3), seconds(learned, 3)
-    learner = learned()
+    plain, hooked = seconds(forward, 3), seconds(learn, 3)
+    learner = learn()
     began = time.perf_counter()
     _ = learner.covariance_
     solved = time.perf_counter() - began
     print(f"  {learner.record_.n_rows:,} rows of {learner.n_features_in_} units; solved in {solved:.2f} s")
-    return told(Claim("overhead of the hook / forward pass", hooked / plain - 1.0, 0.3, note=f"{plain:.2f} s forward"))
+    return print_claims(
+        Claim("overhead of the hook / forward pass", hooked / plain - 1.0, 0.3, note=f"{plain:.2f} s forward")
+    )
 
 
 def bad_input() -> list[Claim]:
@@ -233,15 +235,15 @@ def bad_input() -> list[Claim]:
             torch.cuda.empty_cache()
 
     cases: dict[str, tuple[Callable[[], Any], str | None]] = {
-        "infinite": (lambda: _fitted(with_cell(np.inf)), "infinite or beyond"),
-        "below the floor": (lambda: _fitted(with_cell(-1.0)), "below the floor 0, in column 2 (1, first in row 17"),
-        "NaN": (lambda: _fitted(with_cell(np.nan)), None),
-        "integers": (lambda: _fitted((10 * x).int()), None),
-        "bfloat16": (lambda: _fitted(x.bfloat16()), None),
-        "requires_grad": (lambda: _fitted(x.clone().requires_grad_()), None),
-        "not contiguous": (lambda: _fitted(x.T.contiguous().T[::2]), None),
-        "three axes": (lambda: _fitted(x[None]), "2 dimensions"),
-        "complex": (lambda: _fitted(x.to(torch.complex64)), "Expected numbers"),
+        "infinite": (lambda: _fit(with_cell(np.inf)), "infinite or beyond"),
+        "below the floor": (lambda: _fit(with_cell(-1.0)), "below the floor 0, in column 2 (1, first in row 17"),
+        "NaN": (lambda: _fit(with_cell(np.nan)), None),
+        "integers": (lambda: _fit((10 * x).int()), None),
+        "bfloat16": (lambda: _fit(x.bfloat16()), None),
+        "requires_grad": (lambda: _fit(x.clone().requires_grad_()), None),
+        "not contiguous": (lambda: _fit(x.T.contiguous().T[::2]), None),
+        "three axes": (lambda: _fit(x[None]), "2 dimensions"),
+        "complex": (lambda: _fit(x.to(torch.complex64)), "Expected numbers"),
         "weights on the device, rows on the host": (
             lambda: unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(
                 x.cpu(), sample_weight=torch.ones(5_000, device="cuda")
@@ -257,15 +259,15 @@ def bad_input() -> list[Claim]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 task()
-            told_as = None
+            message_seen = None
         except UnreluError as error:
-            told_as = str(error)
-        good = told_as is None if message is None else told_as is not None and message in told_as
-        claims.append(Claim(f"bad input: {name}", float(good), None, 1.0, note=(told_as or "learned")[:90]))
-    return told(*claims)
+            message_seen = str(error)
+        good = message_seen is None if message is None else message_seen is not None and message in message_seen
+        claims.append(Claim(f"bad input: {name}", float(good), None, 1.0, note=(message_seen or "learned")[:90]))
+    return print_claims(*claims)
 
 
-def _fitted(x: Any) -> Any:
+def _fit(x: Any) -> Any:
     return unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(x).covariance_
 
 
@@ -295,7 +297,7 @@ def run(chosen: tuple[str, ...] | list[str] = (), most: int = 10**9) -> list[Cla
 
     print(f"  {torch.cuda.get_device_name()}, torch {torch.__version__}")
     claims: list[Claim] = []
-    for study in chosen or STUDIES:  # with all of the machine's threads: this is no place to hold them back
+    for study in chosen or STUDIES:  # with all of the machine's threads
         began = time.perf_counter()
         claims += STUDIES[study]()
         print(f"[gpu {study}: {time.perf_counter() - began:.0f} s]", flush=True)

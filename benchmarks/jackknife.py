@@ -1,4 +1,4 @@
-"""Standard errors of a jackknife over groups where the model is wrong, beside the model's own; and what it costs.
+"""Standard errors of a jackknife over groups where the model is wrong, beside the model's own; and its cost.
 
 The truth is what the estimator converges to: the fit to 2,000,000 rows. Squared z-scores of 20 groups average 19/17.
 """
@@ -31,11 +31,11 @@ class Rows(NamedTuple):
 
 def run() -> list[Claim]:
     claims = []
-    for name, draw in {"lognormal": lognormal, "heavy tails": heavy_tails, "clustered": clustered}.items():
+    for name, draw in {"lognormal": lognormal, "heavy tails": heavy_tails, "clustered": clusters}.items():
         model, jackknife = squared_z(draw)
         for quantity in model:
             note = f"model errors: {model[quantity]:.2f}"
-            # Where the eighth moment is infinite, the error of a norm is itself hardly known: nothing is promised.
+            # Where the eighth moment is infinite, errors of a standard deviation have no finite variance: no bound.
             most, least = (None, None) if draw is heavy_tails else (1.25, 0.85)
             claim = f"mean squared z, {quantity}, {name}, jackknife"
             claims.append(Claim(claim, jackknife[quantity], most, least, note))
@@ -60,7 +60,7 @@ def heavy_tails(n: int, seed: int) -> Rows:
     return Rows(np.maximum(y - np.linspace(-1.0, 0.3, D), 0.0))
 
 
-def clustered(n: int, seed: int) -> Rows:
+def clusters(n: int, seed: int) -> Rows:
     """Days with an effect of their own on the mean of every column and on the spread of all."""
     rng = np.random.default_rng(seed)
     days = np.arange(n) // ROWS_A_DAY
@@ -83,13 +83,13 @@ def errors(learner: RectifiedGaussianLearner) -> dict[str, np.ndarray]:
 def squared_z(draw: Callable[[int, int], Rows]) -> tuple[dict[str, float], dict[str, float]]:
     """Mean squared z-scores of the model's and of the jackknife's errors."""
     warnings.simplefilter("ignore", AssumptionWarning)  # skewed columns are what is studied
-    truth = estimates(RectifiedGaussianLearner("one_pass", shape="normal").fit(draw(2_000_000, 0).x))
+    truth = estimates(RectifiedGaussianLearner("one_pass", margins="normal").fit(draw(2_000_000, 0).x))
     model: dict[str, list[np.ndarray]] = {quantity: [] for quantity in truth}
     jackknife: dict[str, list[np.ndarray]] = {quantity: [] for quantity in truth}
     for repetition in range(REPETITIONS):
         rows = draw(ROWS, repetition + 1)
-        plain = RectifiedGaussianLearner("one_pass", shape="normal").fit(rows.x)
-        grouped = RectifiedGaussianLearner("one_pass", shape="normal", stderr="jackknife").fit(
+        plain = RectifiedGaussianLearner("one_pass", margins="normal").fit(rows.x)
+        grouped = RectifiedGaussianLearner("one_pass", margins="normal", stderr="jackknife").fit(
             rows.x, groups=rows.groups
         )
         for quantity, estimate in estimates(plain).items():
@@ -103,8 +103,8 @@ def cost() -> Claim:
     """Time of the fit with a jackknife over that of the plain fit."""
     x = floored(200_000, 50)
     plain, grouped = (
-        RectifiedGaussianLearner("one_pass", shape="normal"),
-        RectifiedGaussianLearner("one_pass", shape="normal", stderr="jackknife"),
+        RectifiedGaussianLearner("one_pass", margins="normal"),
+        RectifiedGaussianLearner("one_pass", margins="normal", stderr="jackknife"),
     )
     grouped.fit(x[:5000])  # compiled or loaded from the cache
     times, spent = [], []

@@ -1,6 +1,6 @@
 """Latent vectors from corrupted outputs: accuracy, success, exactness, program (47), Theorem 4's rate, speed, priors.
 
-    python -m benchmarks.latent                     every study; each prints a table and what it must show
+    python -m benchmarks.latent                     every study; each prints a table and its claims
     python -m benchmarks.latent success rate        some of them
     python -m benchmarks.latent success --seeds 5   a trial: at most so many draws of each problem
 
@@ -32,11 +32,11 @@ from benchmarks.rivals.latent import (
     lasso,
     oracle,
     robust,
-    solved_by_cvxpy,
+    solve_by_cvxpy,
     tuned_lasso,
     unit,
 )
-from benchmarks.studies import command, run_each, show, told
+from benchmarks.studies import command, print_claims, run_each, show
 from benchmarks.table import Claim
 from unrelu.errors import UnreluWarning
 from unrelu.papers.guarantees import latent_recovery_bound, latent_recovery_rate, linear_image
@@ -68,7 +68,7 @@ def accuracy(most: int) -> list[Claim]:
         "oracle": oracle,
         **RIVALS,
     }
-    errors, times = _measured(methods, problems)
+    errors, times = _measure(methods, problems)
     medians = {name: float(np.median(found)) for name, found in errors.items()}
     best = min(RIVALS, key=medians.__getitem__)
     rows = [
@@ -88,7 +88,7 @@ def accuracy(most: int) -> list[Claim]:
         rows,
     )
     note = ", ".join(f"{name} {medians[name]:.4f}" for name in ("oracle", best))
-    return told(
+    return print_claims(
         Claim("median |c^ - c|, d=200, 20 % gaussian, robust", medians["unrelu robust"], most=0.018, note=note),
         Claim(
             "  / oracle's median",
@@ -116,7 +116,7 @@ def success(most: int) -> list[Claim]:
     rows, claims = [], []
     for d, kind, least in cells:
         problems = [draw(d, K, kind, round(0.4 * d), seed) for seed in range(min(100, most))]
-        errors, _ = _measured({**methods, "oracle": oracle}, problems)
+        errors, _ = _measure({**methods, "oracle": oracle}, problems)
         typical = float(np.median(errors["oracle"]))
         shares = {name: float((found < 3.0 * errors["oracle"]).mean()) for name, found in errors.items()}
         by_median = {name: float((found < 3.0 * typical).mean()) for name, found in errors.items()}
@@ -140,7 +140,7 @@ def success(most: int) -> list[Claim]:
         )
     header = ["", "", "success", "by the median", "median error", "/ oracle", "success / best rival's"]
     show(f"k={K}, 40 % outliers, {min(100, most)} draws each", header, rows)
-    return told(*claims)
+    return print_claims(*claims)
 
 
 def exact(most: int) -> list[Claim]:
@@ -149,16 +149,16 @@ def exact(most: int) -> list[Claim]:
     for d in (100, 200):
         for share in (0.1, 0.2, 0.3, 0.4):
             problems = [draw(d, K, "one-sided", round(share * d), seed, noise=0.0) for seed in range(min(50, most))]
-            errors = _measured({"": robust}, problems)[0][""]
+            errors = _measure({"": robust}, problems)[0][""]
             shares.append(float((errors < 1e-6).mean()))
             rows.append([f"{d}", f"{100 * share:.0f} %", f"{shares[-1]:.2f}", f"{errors.max():.1e}"])
     show(f"no noise, one-sided, {min(50, most)} draws each", ["d", "outliers", "exact", "largest error"], rows)
-    return told(Claim("share with error < 1e-6, no noise, least of d=100, 200 x 10 to 40 %", min(shares), least=1.0))
+    return print_claims(
+        Claim("share with error < 1e-6, no noise, least of d=100, 200 x 10 to 40 %", min(shares), least=1.0)
+    )
 
 
-def _measured(
-    methods: dict[str, Method], problems: Sequence[Problem]
-) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+def _measure(methods: dict[str, Method], problems: Sequence[Problem]) -> tuple[dict[str, np.ndarray], dict[str, float]]:
     """Errors, and the median time in milliseconds."""
     errors: dict[str, np.ndarray] = {}
     times: dict[str, float] = {}
@@ -184,7 +184,7 @@ def program(most: int) -> list[Claim]:
         problem = draw(d, K, kind, d // 5, seed)
         penalty = penalty_rule(problem.b, 1.0, DELTA) * (0.1 if tenth else 1.0)
         for intercept in (False, True):
-            c, e = solved_by_cvxpy(problem.A, problem.v, penalty, intercept)
+            c, e = solve_by_cvxpy(problem.A, problem.v, penalty, intercept)
             found, sparse, _ = solve_lasso(problem.A, problem.v, penalty, intercept)
             latent.append(float(np.abs(c - found).max()))
             outliers.append(float(np.abs(e - sparse).max()))
@@ -200,7 +200,7 @@ def program(most: int) -> list[Claim]:
             )
     header = ["", "lambda", "intercept", "nonzero e", "difference of c", "of e"]
     show("program (47), unrelu against cvxpy with CLARABEL", header, rows)
-    return told(
+    return print_claims(
         Claim("program (47), largest difference of c from cvxpy's", max(latent), most=1e-6),
         Claim("  of e", max(outliers), most=1e-6),
     )
@@ -219,7 +219,7 @@ def rate(most: int) -> list[Claim]:
         "k": [(8000, 5 * 2**j, 0) for j in range(6)],
         "s": [(4000, K, 4 * 2**j) for j in range(8)],
     }
-    mu = linear_image(BIASES).mu
+    mu = linear_image(BIASES)[0]
     claims = []
     for what, cells in growths.items():
         rows, errors, rates, bounds, robusts = [], [], [], [], []
@@ -247,7 +247,7 @@ def rate(most: int) -> list[Claim]:
         header = ["d", "k", "s", "|c^ - mu c|", "|e^ - e|/sqrt(d)", "sum", "rate", "sum / rate", "leading"]
         show(f"Theorem 4, {what} grows (mu = {mu:.3f})", [*header, "bound / sum", "robust |c^ - c|"], rows)
         claims += _slopes(what, errors, rates, bounds, robusts)
-    return told(*claims)
+    return print_claims(*claims)
 
 
 def _parts(problem: Problem, penalty: float, mu: float) -> tuple[float, float]:
@@ -296,8 +296,8 @@ def batch(most: int) -> list[Claim]:
         results = unrelu.ReLULatentRecovery(A, b).recover(V)
     seconds, used = time.perf_counter() - start, time.process_time() - used
     errors = np.linalg.norm([result.latent for result in results] - C, axis=1)
-    known = [Problem(A, b, c, v, e) for c, v, e in zip(C, V, E, strict=True)]
-    typical = float(np.median([problem.error(oracle(problem)) for problem in known]))
+    problems = [Problem(A, b, c, v, e) for c, v, e in zip(C, V, E, strict=True)]
+    typical = float(np.median([problem.error(oracle(problem)) for problem in problems]))
     rows = [
         ["seconds", f"{seconds:.2f}"],
         ["seconds of processor time, all cores together", f"{used:.2f}"],
@@ -306,7 +306,7 @@ def batch(most: int) -> list[Claim]:
         ["share of errors < 3 x the oracle's median", f"{(errors < 3.0 * typical).mean():.3f}"],
     ]
     show(f"{n} vectors, d={d}, 20 % gaussian", ["", "robust"], rows)
-    return told(
+    return print_claims(
         Claim(
             f"seconds, {n} vectors, d={d}, k={K}, 20 % outliers",
             seconds,
@@ -336,18 +336,18 @@ def priors(most: int) -> list[Claim]:
             for seed in range(min(100, most))
         ]
         methods = {"without": robust, "with": partial(robust, prior=prior), "oracle": oracle}
-        errors = _measured(methods, problems)[0]
+        errors = _measure(methods, problems)[0]
         for what, level in (("median", 0.5), ("90 % quantile", 0.9)):
             found = {name: float(np.quantile(errors[name], level)) for name in methods}
             ratio = found["with"] / found["without"]
             rows.append([prior, what, *(f"{found[name]:.4f}" for name in methods), f"{ratio:.3f}"])
             name = f"{what} of errors with / without the prior, d=30, {prior}"
-            # Where c's error is far below 1, N(0, I) hardly says anything: it helps in the bad draws.
+            # Where c's error is far below 1, N(0, I) carries little information: it helps in the bad draws.
             informs = prior == "gaussian" and level == 0.5
             claims.append(Claim(name, ratio, most=None if informs else 0.9999))
     header = ["c", "error", "without", "with", "oracle without", "with / without"]
     show(f"priors that are true, d=30, 20 % gaussian, {min(100, most)} draws each", header, rows)
-    return told(*claims)
+    return print_claims(*claims)
 
 
 # --- printing ---------------------------------------------------------------------------------------

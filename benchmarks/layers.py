@@ -1,6 +1,6 @@
 """Two and more layers: exactness and time against rivals, fewer latents than units, noise, outlier rows, peeling.
 
-    python -m benchmarks.layers                    every study; each prints a table and what it must show
+    python -m benchmarks.layers                    every study; each prints a table and its claims
     python -m benchmarks.layers noise outliers     some of them
     python -m benchmarks.layers noise --seeds 2    a trial: at most so many draws of each problem
 
@@ -22,19 +22,19 @@ from benchmarks.rivals.layers import (
     OUTLIERS,
     Layers,
     distribution_ratios,
-    known_support,
-    learned,
+    facets_without_trimming,
+    fit_layers,
     linear_programs,
     misses,
     nmf,
-    peeled_off,
+    oracle_weights,
     right_units,
     sines,
     successive_projection,
-    untrimmed,
+    try_peeling,
     worst_sine,
 )
-from benchmarks.studies import command, run_each, show, told
+from benchmarks.studies import command, print_claims, run_each, show
 from benchmarks.table import Claim
 from unrelu.errors import CannotPeelError
 
@@ -43,7 +43,7 @@ RIGHT = 1e-6  # sine between a found unit's heights and the true ones
 
 def run(names: Sequence[str] = (), most: int = 10**9) -> list[Claim]:
     """The studies of these names, all without any; ``most`` draws of each problem."""
-    learned(Layers.draw(3, 3, 0, n=300).X, 3)  # compiles
+    fit_layers(Layers.draw(3, 3, 0, n=300).X, 3)  # compiles
     return run_each("layers", STUDIES, names, most)
 
 
@@ -56,7 +56,7 @@ def exact(most: int) -> list[Claim]:
     for p in (5, 10, 15, 20):
         for positive in (False, True):
             draws = [Layers.draw(p, p, seed, positive) for seed in range(min(20, most))]
-            fits = [learned(layers.X, p) for layers in draws]
+            fits = [fit_layers(layers.X, p) for layers in draws]
             errors = [worst_sine(fit.weights, layers.A) for fit, layers in zip(fits, draws, strict=True)]
             what = f"p={p}, {_sign(positive)}"
             seconds = [fit.seconds for fit in fits]
@@ -64,7 +64,7 @@ def exact(most: int) -> list[Claim]:
             rivals = {"successive projection": successive_projection} | ({"sklearn NMF": nmf} if positive else {})
             best = 1.0
             for name, rival in rivals.items():
-                timed = [_timed(rival, layers.X, p) for layers in draws[:5]]
+                timed = [_time(rival, layers.X, p) for layers in draws[:5]]
                 sizes = [worst_sine(found, layers.A) for (found, _), layers in zip(timed, draws, strict=False)]
                 best = min(best, float(np.median(sizes)))
                 rows.append([what, name, *_figures(sizes, [took for _, took in timed])])
@@ -80,7 +80,7 @@ def exact(most: int) -> list[Claim]:
                 Claim("  seconds, slowest", max(seconds), most=3.0, note=f"median {np.median(seconds):.2f}"),
             ]
     show("d=40, n=2000, k=p, no noise", ["", "", "draws", "median sine", "largest", "<= 1e-7", "s", "slowest"], rows)
-    return told(*claims)
+    return print_claims(*claims)
 
 
 def _figures(errors: Sequence[float], seconds: Sequence[float]) -> list[str]:
@@ -94,7 +94,7 @@ def _figures(errors: Sequence[float], seconds: Sequence[float]) -> list[str]:
     ]
 
 
-def _timed(method: Callable[[np.ndarray, int], np.ndarray], X: np.ndarray, p: int) -> tuple[np.ndarray, float]:
+def _time(method: Callable[[np.ndarray, int], np.ndarray], X: np.ndarray, p: int) -> tuple[np.ndarray, float]:
     start = time.perf_counter()
     found = method(X, p)
     return found, time.perf_counter() - start
@@ -105,7 +105,7 @@ def programs(most: int) -> list[Claim]:
     rows, ratios = [], []
     for seed in range(min(3, most)):
         layers = Layers.draw(20, 20, seed)
-        fit, solved = learned(layers.X, 20), linear_programs(layers, seed)
+        fit, solved = fit_layers(layers.X, 20), linear_programs(layers, seed)
         ratios.append(solved.seconds / fit.seconds)
         ours = 0 if fit.learner is None else fit.learner.report_.units_found
         rows += [
@@ -113,20 +113,20 @@ def programs(most: int) -> list[Claim]:
             ["", "programs", f"{solved.found}", f"{solved.right}", f"{solved.worst:.1e}", f"{solved.seconds:.2f}"],
         ]
     show(f"p=20, {LP_ROWS} linear programs (HiGHS)", ["", "", "facets", "true", "worst sine", "s"], rows)
-    return told(Claim(f"seconds of {LP_ROWS} linear programs / facet search, p=20", float(np.median(ratios))))
+    return print_claims(Claim(f"seconds of {LP_ROWS} linear programs / facet search, p=20", float(np.median(ratios))))
 
 
 def large(most: int) -> list[Claim]:
     """p=k=40, n=10,000, d=100."""
     draws = [Layers.draw(40, 40, seed, d=100, n=10_000) for seed in range(min(3, most))]
-    fits = [learned(layers.X, 40) for layers in draws]
+    fits = [fit_layers(layers.X, 40) for layers in draws]
     errors = [worst_sine(fit.weights, layers.A) for fit, layers in zip(fits, draws, strict=True)]
     rows = [
         [f"{seed}", f"{error:.1e}", f"{fit.seconds:.1f}"]
         for seed, (fit, error) in enumerate(zip(fits, errors, strict=True))
     ]
     show("p=k=40, d=100, n=10,000", ["seed", "worst sine", "s"], rows)
-    return told(
+    return print_claims(
         Claim(
             f"worst column's sine, p=40, n=10,000, d=100, {len(draws)} draws",
             max(errors),
@@ -138,13 +138,13 @@ def large(most: int) -> list[Claim]:
 
 
 def few_latents(most: int) -> list[Claim]:
-    """p=20 and fewer latents: units found, right ones among them, and what was said of the wrong ones."""
+    """p=20 and fewer latents: units found, right ones among them, and the warnings about wrong ones."""
     rows, claims = [], []
     for k, draws in ((10, min(20, most)), (5, min(10, most))):
         complete = wrong_all = unnamed = silent = found_all = right_all = 0
         for seed in range(draws):
             layers = Layers.draw(20, k, seed)
-            fit = learned(layers.X, 20)
+            fit = fit_layers(layers.X, 20)
             units, doubtful = np.zeros((len(layers.X), 0)), np.zeros(0, dtype=bool)
             if fit.learner is not None:
                 units = fit.learner.transform(layers.X)
@@ -154,8 +154,10 @@ def few_latents(most: int) -> list[Claim]:
             found_all, right_all = found_all + len(right), right_all + int(right.sum())
             wrong_all, unnamed = wrong_all + int((~right).sum()), unnamed + int((~right & ~doubtful).sum())
             silent += int(fit.silent and not right.all())
-            said = ", ".join(word for word, is_so in (("missing", fit.not_found), ("doubtful", fit.doubted)) if is_so)
-            if said or right.sum() < 20 or k == 5:
+            warned = ", ".join(
+                word for word, is_so in (("missing", fit.not_found), ("doubtful", fit.doubtful)) if is_so
+            )
+            if warned or right.sum() < 20 or k == 5:
                 rows.append(
                     [
                         f"{k}",
@@ -164,7 +166,7 @@ def few_latents(most: int) -> list[Claim]:
                         f"{right.sum()}",
                         f"{(~right & doubtful).sum()} of {(~right).sum()}",
                         f"{(right & doubtful).sum()}",
-                        said or "nothing",
+                        warned or "nothing",
                         f"{fit.seconds:.1f}",
                     ]
                 )
@@ -176,9 +178,9 @@ def few_latents(most: int) -> list[Claim]:
             Claim("  fits with a wrong unit that warned of nothing", silent, most=0),
             Claim("  wrong units not named doubtful", unnamed, most=0, note=f"of {wrong_all} wrong ones"),
         ]
-    header = ["k", "seed", "found", "right", "wrong and named", "right but named", "warned of", "s"]
-    show("p=20, fewer latents than units (k=10: draws with something to tell)", header, rows)
-    return told(*claims)
+    header = ["k", "seed", "found", "right", "wrong, named doubtful", "right, named doubtful", "warned of", "s"]
+    show("p=20, fewer latents than units (k=10: draws with wrong units or warnings)", header, rows)
+    return print_claims(*claims)
 
 
 # --- noise and outliers -----------------------------------------------------------------------------
@@ -192,9 +194,9 @@ def noise(most: int) -> list[Claim]:
             for share, bound in ((0.001, 0.001), (0.01, 0.01), (0.03, 0.05)):
                 clean = [Layers.draw(p, p, seed, positive) for seed in range(min(10 if p == 10 else 3, most))]
                 draws = [layers.noisy(share, seed) for seed, layers in enumerate(clean)]
-                fits = [learned(layers.X, p) for layers in draws]
+                fits = [fit_layers(layers.X, p) for layers in draws]
                 errors = [worst_sine(fit.weights, layers.A) for fit, layers in zip(fits, draws, strict=True)]
-                best = [worst_sine(known_support(layers), layers.A) for layers in draws]
+                best = [worst_sine(oracle_weights(layers), layers.A) for layers in draws]
                 ratios = np.array(errors) / best
                 what = f"p={p}, {_sign(positive)}"
                 rows.append(
@@ -222,7 +224,7 @@ def noise(most: int) -> list[Claim]:
                 ]
     header = ["", "noise", "draws", "median sine", "largest", "in bound", "oracle", "largest", "in bound"]
     show("noise, d=40, n=2000, k=p", [*header, "sine / oracle's", "s"], rows)
-    return told(*claims)
+    return print_claims(*claims)
 
 
 def outliers(most: int) -> list[Claim]:
@@ -231,15 +233,15 @@ def outliers(most: int) -> list[Claim]:
     rows, claims = [], []
     for share in (0.0, 0.01):
         clean = [Layers.draw(10, 10, seed).noisy(share, seed) for seed in range(min(2, most))]
-        base = [worst_sine(learned(layers.X, 10).weights, layers.A) for layers in clean]
+        base = [worst_sine(fit_layers(layers.X, 10).weights, layers.A) for layers in clean]
         rows.append([f"{100 * share:g} %", "none", "", f"{max(base):.1e}", "1", "", "", "", ""])
         for kind in OUTLIERS:
             for part in (0.05, 0.1):
                 draws = [layers.with_outliers(kind, part, seed) for seed, layers in enumerate(clean)]
-                fits = [learned(layers.X, 10) for layers in draws]
+                fits = [fit_layers(layers.X, 10) for layers in draws]
                 errors = [worst_sine(fit.weights, layers.A) for fit, layers in zip(fits, draws, strict=True)]
                 ratio = float(np.max(np.array(errors) / base))
-                plain = worst_sine(untrimmed(draws[0].X, 10), draws[0].A)
+                plain = worst_sine(facets_without_trimming(draws[0].X, 10), draws[0].A)
                 positive = Layers.draw(10, 10, 0, True).noisy(share, 0).with_outliers(kind, part, 0)
                 rival = worst_sine(nmf(positive.X, 10), positive.A)
                 failed = [seed for seed, error in enumerate(errors) if error > 0.1]
@@ -263,7 +265,7 @@ def outliers(most: int) -> list[Claim]:
                 claims.append(Claim(name, max(errors), note=note))
     header = ["noise", "outliers", "rows", "worst sine", "/ without", "untrimmed", "NMF, A >= 0", "failed", "s"]
     show(f"outlier rows, p=k=10, {min(2, most)} draws; rivals in the first", header, rows)
-    return told(*claims)
+    return print_claims(*claims)
 
 
 # --- peeling ----------------------------------------------------------------------------------------
@@ -278,7 +280,7 @@ def peeling(most: int) -> list[Claim]:
         for seed in range(min(2, most)):
             layers = Layers.draw(p, p, seed, d=100, n=5000)
             b2 = np.random.default_rng([seed, 4]).standard_normal(100)
-            peeled, took = peeled_off(np.maximum(layers.X + b2, 0.0), [p])
+            peeled, took = try_peeling(np.maximum(layers.X + b2, 0.0), [p])
             seconds.append(took)
             if isinstance(peeled, CannotPeelError):
                 errors.append(1.0)
@@ -286,12 +288,12 @@ def peeling(most: int) -> list[Claim]:
                 rows.append([f"{p}", f"{seed}", "", "1", "", "", "", "", f"{took:.1f}"])
                 continue
             layer = peeled.layers[0]
-            known = layer.column_identifiable
-            errors.append(worst_sine(layer.weights[known], layers.A[known]))
+            identified = layer.column_identifiable
+            errors.append(worst_sine(layer.weights[identified], layers.A[identified]))
             ratio, found, reference = distribution_ratios(peeled, layers)
             ratios.append(max(ratio.values()))
-            shift = float(np.abs(layer.bias - b2)[known].max())
-            figures = [f"{100 - known.sum()}", f"{errors[-1]:.1e}", f"{shift:.1e}"]
+            shift = float(np.abs(layer.bias - b2)[identified].max())
+            figures = [f"{100 - identified.sum()}", f"{errors[-1]:.1e}", f"{shift:.1e}"]
             distributions = [f"{found['bias']:.4f} / {reference['bias']:.4f}", f"{found['weights']:.4f}"]
             distributions[1] += f" / {reference['weights']:.4f}"
             rows.append([f"{p}", f"{seed}", *figures, *distributions, f"{ratios[-1]:.4f}", f"{took:.1f}"])
@@ -303,11 +305,19 @@ def peeling(most: int) -> list[Claim]:
             ),
             Claim("  seconds", max(seconds)),
         ]
-    header = ["p", "seed", "outputs unknown", "worst sine", "b2 off by", "distribution: bias", "distribution: weights"]
+    header = [
+        "p",
+        "seed",
+        "outputs without weights",
+        "worst sine",
+        "b2 off by",
+        "distribution: mean",
+        "distribution: covariance",
+    ]
     show(
         "peeling one layer (distribution: peeled / learned from the true units)", [*header, "largest ratio", "s"], rows
     )
-    return told(*claims)
+    return print_claims(*claims)
 
 
 def deep(most: int) -> list[Claim]:
@@ -319,18 +329,18 @@ def deep(most: int) -> list[Claim]:
             rng = np.random.default_rng([seed, 5])
             A2, b1, b2 = rng.standard_normal((d, p2)), rng.standard_normal(p2), rng.standard_normal(d)
             units = np.maximum(inner.X + b1, 0.0)
-            peeled, took = peeled_off(np.maximum(units @ A2.T + b2, 0.0), [p2, p1])
+            peeled, took = try_peeling(np.maximum(units @ A2.T + b2, 0.0), [p2, p1])
             outer = inmost = 1.0
             note = ""
             layers = peeled.peeled.layers if isinstance(peeled, CannotPeelError) else peeled.layers
             if isinstance(peeled, CannotPeelError):
                 note = str(peeled)
             if layers:
-                known = layers[0].column_identifiable
-                outer = worst_sine(layers[0].weights[known], A2[known])
-                partners = sines(layers[0].weights[known], A2[known])[1]
+                identified = layers[0].column_identifiable
+                outer = worst_sine(layers[0].weights[identified], A2[identified])
+                partners = sines(layers[0].weights[identified], A2[identified])[1]
             if len(layers) == 2:
-                scale = np.linalg.norm(A2[known], axis=0)
+                scale = np.linalg.norm(A2[identified], axis=0)
                 seen = layers[1].column_identifiable
                 inmost = worst_sine(layers[1].weights[seen], (inner.A * scale[:, None])[partners][seen])
             rows.append([f"{d} <- {p2} <- {p1}", f"{n}", f"{outer:.1e}", f"{inmost:.1e}", f"{took:.0f}", note[:90]])

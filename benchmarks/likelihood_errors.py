@@ -3,7 +3,7 @@ bootstrap of the rows where tails are heavier.
 
 Columns have correlations of .5 and the same share of their cells floored. "Contaminated": one row in ten has three
 times the spread; "t5": Student's t, 5 degrees of freedom. Figures are root mean squares over the columns, or over the
-pairs, of what is typical of a table: the median over tables.
+pairs, of a typical table: the median over tables.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHARES = (0.2, 0.5, 0.8)
 TABLES = {(3, 200): 1000, (3, 1000): 600, (8, 200): 400, (8, 1000): 250}
 FACTORS = {(5, 200): 400}
 TAILED, BOOTSTRAPS = 20, 60
-QUANTITIES = ("mean", "sd", "r")
+QUANTITIES = ("mean", "std", "correlation")
 CONTAMINATED, T5 = "contaminated", "t5"
 
 Numbers = tuple[np.ndarray, ...]
@@ -56,8 +56,8 @@ def errors(learner: RectifiedGaussianLearner) -> Numbers:
     return learner.mean_stderr_, learner.std_stderr_, learner.correlation_stderr_[upper]
 
 
-def covered(learner: RectifiedGaussianLearner, truth: Numbers) -> np.ndarray:
-    """Shares of means, sds and correlations whose interval has the truth."""
+def coverage(learner: RectifiedGaussianLearner, truth: Numbers) -> np.ndarray:
+    """Shares of means, standard deviations and correlations whose interval has the truth."""
     upper = np.triu_indices(len(learner.mean_), 1)
     found = learner.confidence_intervals(LEVEL)
     ends = found["mean"], found["std"], found["correlation"][upper]
@@ -80,15 +80,15 @@ def of_the_model(sizes: dict[tuple[int, int], int], most: int, n_components: int
             fits = [fit(table("normal", n, d, share, seed), n_components) for seed in range(min(number, most))]
             ratio = typical([errors(each) for each in fits], np.median) / typical([estimates(e) for e in fits], scatter)
             truth = np.full(d, -ndtri(share)), np.ones(d), np.full(d * (d - 1) // 2, R)
-            inside = 100.0 * np.mean([covered(each, truth) for each in fits], axis=0)
+            inside = 100.0 * np.mean([coverage(each, truth) for each in fits], axis=0)
             where = f"d={d}, n={n}, {share:.0%} floored"
             for quantity, over, within in zip(QUANTITIES, ratio, inside, strict=True):
                 name = f"full likelihood{'' if n_components is None else ', factors'}: {quantity}, {where}"
                 claims.append(Claim(f"{name}: error over scatter", over, 1.05, 0.95, f"{len(fits)} tables"))
-                claims.append(Claim(f"{name}: cover of 95 % intervals (%)", within, 97.0, 93.0))
+                claims.append(Claim(f"{name}: coverage of 95 % intervals (%)", within, 97.0, 93.0))
             rows.append([where, *(f"{each:.3f}" for each in ratio), *(f"{each:.1f}" for each in inside)])
             print("  ".join(rows[-1]), file=sys.stderr, flush=True)
-    show("errors over scatter, cover of 95 % intervals", ["table", *QUANTITIES, *QUANTITIES], rows)
+    show("errors over scatter, coverage (%) of 95 % intervals", ["table", *QUANTITIES, *QUANTITIES], rows)
     return claims
 
 

@@ -13,11 +13,11 @@ import numpy as np
 from sklearn.decomposition import PCA
 
 import unrelu
+from benchmarks.held_out_pixels import compare
 from benchmarks.rivals.a_nmd import ANMD
 from benchmarks.rivals.ebcd import EBCD
 from benchmarks.rivals.three_block import ThreeBlock
 from benchmarks.table import Claim
-from examples.digits_held_out import compare
 from unrelu.errors import UnreluWarning
 from unrelu.metrics import subspace_distance
 
@@ -56,7 +56,7 @@ class Instance:
 
 
 def run() -> list[Claim]:
-    _fitted(unrelu.ReLUMatrixRecovery(3), Instance.draw(300, 40, 3, 99).table)  # compiles
+    _fit(unrelu.ReLUMatrixRecovery(3), Instance.draw(300, 40, 3, 99).table)  # compiles
     return [
         *exactness(5, 0.5),
         *exactness(20, 1.5),
@@ -69,7 +69,7 @@ def run() -> list[Claim]:
     ]
 
 
-def _fitted(recovery: unrelu.ReLUMatrixRecovery, table: np.ndarray) -> tuple[unrelu.ReLUMatrixRecovery, float]:
+def _fit(recovery: unrelu.ReLUMatrixRecovery, table: np.ndarray) -> tuple[unrelu.ReLUMatrixRecovery, float]:
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)
@@ -86,7 +86,7 @@ def exactness(k: int, seconds: float) -> list[Claim]:
     errors, sines, times, weak = [], [], [], 0
     for seed in SEEDS:
         instance = Instance.draw(1000, 200, k, seed)
-        recovery, took = _fitted(unrelu.ReLUMatrixRecovery(k), instance.table)
+        recovery, took = _fit(unrelu.ReLUMatrixRecovery(k), instance.table)
         rows, columns = recovery.row_identifiable_, recovery.column_identifiable_
         weak += int((~columns).sum())
         part = np.ix_(rows, columns)
@@ -105,12 +105,12 @@ def exactness(k: int, seconds: float) -> list[Claim]:
 
 
 def _others(k: int) -> list[Claim]:
-    """What a user would take instead, on the first seed."""
+    """Alternatives of a user, on the first seed."""
     instance = Instance.draw(1000, 200, k, 0)
     pca = PCA(k).fit(instance.table)
-    port, took = _fitted(unrelu.ReLUMatrixRecovery(k, ANMD(), max_iter=1000), instance.table)
+    port, took = _fit(unrelu.ReLUMatrixRecovery(k, ANMD(), max_iter=1000), instance.table)
     part = np.ix_(port.row_identifiable_, port.column_identifiable_)
-    biasless, _ = _fitted(unrelu.ReLUMatrixRecovery(k, ANMD(), "zero", max_iter=1000), instance.table)
+    biasless, _ = _fit(unrelu.ReLUMatrixRecovery(k, ANMD(), "zero", max_iter=1000), instance.table)
     return [
         Claim("  sine by PCA of X", subspace_distance(pca.components_.T, instance.loadings)),
         Claim(
@@ -123,12 +123,12 @@ def _others(k: int) -> list[Claim]:
 
 
 def gauges() -> list[Claim]:
-    """The error of M = C A' that a convention for b costs, T being exact: the mean over seeds against design/04's."""
+    """The error of M = C A' under each convention for b, T being exact: the mean over seeds."""
     errors: dict[str, list[float]] = {gauge: [] for gauge in (*GAUGES, "zero")}
     for seed in SEEDS:
         instance = Instance.draw(1000, 200, 5, seed)
         for gauge, found in errors.items():
-            recovery, _ = _fitted(unrelu.ReLUMatrixRecovery(6 if gauge == "zero" else 5, gauge=gauge), instance.table)
+            recovery, _ = _fit(unrelu.ReLUMatrixRecovery(6 if gauge == "zero" else 5, gauge=gauge), instance.table)
             columns = recovery.column_identifiable_
             low_rank = recovery.latent_ @ recovery.components_[:, columns]
             found.append(_error(low_rank, instance.low_rank[:, columns]))
@@ -144,15 +144,15 @@ def gauges() -> list[Claim]:
 
 
 def noise() -> list[Claim]:
-    """Noise of standard deviation 1 inside the rectifier, beside the rank-k fit of someone who sees below the floor."""
+    """Noise of standard deviation 1 inside the rectifier, beside the rank-k fit of the unrectified table."""
     tobit, least_squares, oracle, spread, times = [], [], [], [], []
     for seed in range(10):
         instance = Instance.draw(1000, 200, 5, seed, noise=1.0)
-        recovery, took = _fitted(unrelu.ReLUMatrixRecovery(5, "tobit_em"), instance.table)
+        recovery, took = _fit(unrelu.ReLUMatrixRecovery(5, "tobit_em"), instance.table)
         tobit.append(_error(recovery.hidden(), instance.hidden))
         spread.append(recovery.noise_)
         times.append(took)
-        least_squares.append(_error(_fitted(unrelu.ReLUMatrixRecovery(5), instance.table)[0].hidden(), instance.hidden))
+        least_squares.append(_error(_fit(unrelu.ReLUMatrixRecovery(5), instance.table)[0].hidden(), instance.hidden))
         seen = instance.hidden + instance.noise
         pca = PCA(5).fit(seen)
         oracle.append(_error(pca.inverse_transform(pca.transform(seen)), instance.hidden))
@@ -175,14 +175,14 @@ def standard_errors() -> list[Claim]:
             instance = Instance.draw(n, d, k, 0, noise=spread)
             inside = spread * np.random.default_rng(seed + 1).standard_normal((n, d))
             table = np.maximum(instance.hidden + inside, 0.0)
-            recovery, _ = _fitted(unrelu.ReLUMatrixRecovery(k, "tobit_em"), table)
-            known = recovery.column_identifiable_
-            axes = np.linalg.lstsq(instance.loadings[known], recovery.components_.T[known])[0]
-            shift = np.linalg.lstsq(instance.loadings[known], (recovery.bias_ - instance.bias)[known])[0]
+            recovery, _ = _fit(unrelu.ReLUMatrixRecovery(k, "tobit_em"), table)
+            identified = recovery.column_identifiable_
+            axes = np.linalg.lstsq(instance.loadings[identified], recovery.components_.T[identified])[0]
+            shift = np.linalg.lstsq(instance.loadings[identified], (recovery.bias_ - instance.bias)[identified])[0]
             left = recovery.components_.T - instance.loadings @ axes
-            components.append((left / recovery.components_stderr_.T)[known])
+            components.append((left / recovery.components_stderr_.T)[identified])
             moved = recovery.bias_ - instance.bias - instance.loadings @ shift
-            biases.append((moved / recovery.mean_stderr_)[known])
+            biases.append((moved / recovery.mean_stderr_)[identified])
         correction = d / (d - k)  # for the axes that were fitted
         what = f"n={n}, d={d}, k={k}, noise {spread:g}"
         for name, z in (("components", components), ("biases", biases)):
@@ -199,7 +199,7 @@ def speed() -> list[Claim]:
         table = Instance.draw(1000, 1000, 20, seed, bias=False).table
         for name in seconds:
             recovery = unrelu.ReLUMatrixRecovery(20, PORTS.get(name, name), "zero", tol=1e-9, max_iter=2000)
-            recovery, took = _fitted(recovery, table)
+            recovery, took = _fit(recovery, table)
             seconds[name].append(took)
             residuals[name] = max(residuals[name], recovery.report_.residual)
     medians = {name: float(np.median(taken)) for name, taken in seconds.items()}

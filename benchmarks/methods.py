@@ -32,7 +32,7 @@ AUTHORS = {  # d, n, condition number: mean and weight error of the authors' cod
 
 def run() -> list[Claim]:
     claims = [claim for setting in AUTHORS for claim in against_authors(*setting)]
-    return [*claims, *filtered_times(), joint_counts()]
+    return [*claims, *times_of_filters(), joint_counts()]
 
 
 def seconds(task: object, repeat: int = 3) -> float:
@@ -71,7 +71,7 @@ def against_authors(d: int, n: int, kappa: float) -> list[Claim]:
     return claims
 
 
-def filtered_times() -> list[Claim]:
+def times_of_filters() -> list[Claim]:
     x = synthetic.random_model(5, random_state=0).sample(20_000, random_state=1)
     claims = []
     for name, paper in (("median", 34.44), ("trimmed_mean", 60.78)):
@@ -151,7 +151,7 @@ def compare() -> str:
     rows = [
         Row('`OnePass()`, "one_pass"', methods.OnePass()),
         Row('`Robust()`, "robust"', methods.Robust()),
-        Row('`FullLikelihood()`, "full_likelihood" (not told that b >= 0)', methods.FullLikelihood()),
+        Row('`FullLikelihood()`, "full_likelihood" (without the assumption b >= 0)', methods.FullLikelihood()),
         Row('`TruncatedSGD()`, "sgd" (Wu et al. 2019)', methods.TruncatedSGD()),
         Row('`MedianBias()`, "median" (Wu et al. 2019, footnote 4)', methods.MedianBias()),
         Row("`FilteredGradient(filter=None)` (Bulusu et al. 2022)", methods.FilteredGradient(filter=None)),
@@ -171,7 +171,7 @@ def compare() -> str:
     ]
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:
         for row in rows:
-            row.cells = [*accuracy(row.method), passes(row.method), bias_sign(row.method), cluster(row.method, pool)]
+            row.cells = [*accuracy(row.method), passes(row.method), mean_sign(row.method), cluster(row.method, pool)]
     head = ["method", "mean / weight error, clean", "with 5 % outliers N(5, 1)", "time, s", "passes", "mean sign"]
     lines = [f"| {' | '.join([*head, 'in other processes'])} |", "| --- " * 7 + "|"]
     return "\n".join([*lines, *(f"| {row.name} | {' | '.join(row.cells)} |" for row in rows)])
@@ -214,7 +214,7 @@ def passes(method: methods.Method) -> str:
     return str(engine.passes)
 
 
-def bias_sign(method: methods.Method) -> str:
+def mean_sign(method: methods.Method) -> str:
     truth = RectifiedGaussian([-1.0, 0.5], np.eye(2))
     try:
         learned = learn_signed(method, truth.sample(20_000, random_state=0))
@@ -236,9 +236,9 @@ def cluster(method: methods.Method, pool: ProcessPoolExecutor) -> str:
 if __name__ == "__main__":
     TEXT = f"""# Methods side by side
 
-Written by `python -m benchmarks.methods`: d = 5, n = 20,000, orthonormal W, b = ReLU(N(0, I)), means of five runs. The
-errors are |b^ - b|/|W|_F and |S^ - W W'|_F/|W|_F^2. The last column asks every question of four blocks in other
-processes and merges the records, as a cluster would.
+`python -m benchmarks.methods` writes this page: d = 5, n = 20,000, orthonormal W, b = ReLU(N(0, I)), means of five
+runs. The errors are |b^ - b|/|W|_F and |S^ - W W'|_F/|W|_F^2. For the last column other processes compute the sums of
+four blocks, which are merged, as on a cluster. [How to choose](choosing.md) says which method is for what.
 
 {compare()}
 

@@ -1,7 +1,7 @@
-"""Bulusu et al. 2022's learners as read: one value a step, and what a batch is.
+"""Bulusu et al. 2022's learners under each reading of the paper: one value a step, and two kinds of batches.
 
-``python -m benchmarks papers``. The figures themselves are `unrelu reproduce`'s; this is the part of them that settles
-how the paper is read, at n = 20,000, d = 5.
+``python -m benchmarks papers``. `unrelu reproduce` draws the figures; this is the part of them that decides between the
+readings, at n = 20,000, d = 5. Bias is the papers' b, the core's mean.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.table import Claim
 from unrelu.errors import UnreluWarning
 from unrelu.papers.experiments import GD, GD_MEDIAN, GD_MEDIAN_BLOCK, SGD_ORACLE
-from unrelu.papers.runner import draw, measured
+from unrelu.papers.runner import draw, fit_errors
 from unrelu.papers.study import Curve, Setting
 
 RUNS = 50
@@ -25,7 +25,7 @@ def errors(curve: Curve, p: float) -> tuple[float, float]:
     for run in range(RUNS):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnreluWarning)
-            one = measured(curve, draw(Setting(20_000, 5, inlier=p), (run,)))
+            one = fit_errors(curve, draw(Setting(20_000, 5, inlier=p), (run,)))
         found.append((one["bias"], one["weights"]))
     bias, weights = np.mean(found, axis=0)
     return float(bias), float(weights)

@@ -1,4 +1,4 @@
-"""Does the planner tell the truth? Fits at the planned number of rows, and the errors that it promised.
+"""Is the planner right? Fits at the planned number of rows, and the errors that it predicted.
 
 For every model and error, ``unrelu.guarantees.rows_needed`` plans rows so that the error stays within a target with
 probability .95; the figure is the .95-quantile of the errors of many fits at that number of rows, over the target.
@@ -17,12 +17,12 @@ from unrelu.metrics import parameter_errors
 from unrelu.papers.guarantees import expected_errors, rows_needed
 from unrelu.synthetic import random_model
 
-REPETITIONS = 600  # the quantile is then known to about 2 %
+REPETITIONS = 600  # the quantile then has an error of about 2 %
 TARGET = 0.05
 PROBABILITY = 0.95
 
 
-def correlated() -> RectifiedGaussian:
+def correlated_model() -> RectifiedGaussian:
     """Twenty columns with a common cause: correlations of both signs, .74 in size on average; means of both signs."""
     rng = np.random.default_rng(0)
     weights = rng.standard_normal((20, 20)) / np.sqrt(20.0) + rng.standard_normal((20, 1))
@@ -32,7 +32,7 @@ def correlated() -> RectifiedGaussian:
 MODELS: dict[str, Callable[[], RectifiedGaussian]] = {
     "d=5, means >= 0": lambda: random_model(5, random_state=0),
     "d=5, means of both signs": lambda: random_model(5, condition_number=4.0, mean="signed", random_state=3),
-    "d=20, correlated": correlated,
+    "d=20, correlated": correlated_model,
 }
 
 
@@ -47,10 +47,10 @@ def run() -> list[Claim]:
 def check(name: str, model: RectifiedGaussian, quantity: str) -> Claim:
     target = {"bias": "bias_error", "weights": "weight_error"}[quantity]
     plan = rows_needed(model, probability=PROBABILITY, **{target: TARGET})
-    errors = fitted_errors(model, plan.rows, REPETITIONS, quantity)
+    errors = errors_of_fits(model, plan.rows, REPETITIONS, quantity)
     mean = float(np.mean(errors)) / expected_errors(model, plan.rows)[quantity]
     return Claim(
-        f".95-quantile of the {quantity} error / planned, {name}",
+        f".95-quantile of the {'mean' if quantity == 'bias' else 'weight'} error / planned, {name}",
         float(np.quantile(errors, PROBABILITY)) / TARGET,
         most=1.1,
         least=0.9,
@@ -58,10 +58,10 @@ def check(name: str, model: RectifiedGaussian, quantity: str) -> Claim:
     )
 
 
-def fitted_errors(model: RectifiedGaussian, n: int, repetitions: int, quantity: str) -> list[float]:
+def errors_of_fits(model: RectifiedGaussian, n: int, repetitions: int, quantity: str) -> list[float]:
     errors = []
     for repetition in range(repetitions):
-        learner = RectifiedGaussianLearner("one_pass", shape="normal").fit(model.sample(n, random_state=repetition))
+        learner = RectifiedGaussianLearner("one_pass", margins="normal").fit(model.sample(n, random_state=repetition))
         errors.append(parameter_errors(learner.distribution_, model)[quantity])
     return errors
 

@@ -32,7 +32,7 @@ def page(d: int, folder: Path) -> list[Claim]:
     seconds = {}
     for simulations in (0, None):
         start = time.perf_counter()
-        learner.report(path, X, n_simulations=simulations)
+        learner.write_html(path, X, n_simulations=simulations)
         seconds[simulations] = time.perf_counter() - start
     name, bounded = f"report of {d} columns x {ROWS:,} rows", d == COLUMNS[0]
     claims = [
@@ -50,7 +50,7 @@ def page(d: int, folder: Path) -> list[Claim]:
 
 
 def seconds_to_draw(path: Path, tries: int = 3) -> float | None:
-    """From the start of loading until all charts are painted, as the page itself tells; the median of some tries."""
+    """From the start of loading until all charts are painted, as the page itself records; the median of some tries."""
     programs = shutil.which("chromium") or shutil.which("chromium-browser"), shutil.which("chromedriver")
     try:
         from selenium import webdriver

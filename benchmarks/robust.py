@@ -1,6 +1,6 @@
-"""The robust learner against its rivals in the zoo of outliers (benchmarks/zoo.py).
+"""The robust learner against its rivals on many kinds of outliers (benchmarks/zoo.py).
 
-    python -m benchmarks.robust             everything, about an hour; writes docs/robust.md, robust.csv and robust.png
+    python -m benchmarks.robust             everything, about an hour; writes docs/robust.md, .csv, .png and the claims
     python -m benchmarks.robust --redraw    docs/robust.md and robust.png anew from robust.csv; measures only the speed
     python -m benchmarks.robust --repetitions 1 --kinds "N(5,1),all zeros" --d 5     a trial; writes nothing
 
@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from benchmarks.speed import seconds
-from benchmarks.table import Claim, render
+from benchmarks.table import Claim, render, write
 from benchmarks.zoo import (
     CLEAN,
     DIMENSIONS,
@@ -56,7 +56,7 @@ DOCS = Path("docs")
 REPETITIONS = 10
 WORKERS = 2
 
-SCALED = "rows scaled by 3"  # with few columns many still look genuine: counts only where scores tell them
+SCALED = "rows scaled by 3"  # with few columns many still look like inliers: counts only where scores tell them
 SEPARATED = {  # the smallest share of inlier rows at which the robust error must be nearly the oracle's
     "N(5,1)": 0.7,
     "point mass at 10": 0.7,
@@ -65,7 +65,7 @@ SEPARATED = {  # the smallest share of inlier rows at which the robust error mus
     "N(3,1)": 0.8,
     "all zeros": 0.8,
 }
-TOLD_APART = ("N(5,1)", "point mass at 10", "one coordinate +6")
+SEPARATED_BY_SCORES = ("N(5,1)", "point mass at 10", "one coordinate +6")
 OVERLAPPING = {"N(2,1)": 1.5, "N(0,9)": 1.5, "Cauchy x 3": 2.5}  # most error / oracle's, at the share:
 MIDDLE = 0.8
 SURE = 0.99  # area under the ROC curve from which scores separate
@@ -95,24 +95,24 @@ def single_threads() -> Iterator[None]:
                 os.environ[name] = value
 
 
-def measure_all(asked: Sequence[Place], seeds: Sequence[int]) -> Cells:
+def measure_all(wanted: Sequence[Place], seeds: Sequence[int]) -> Cells:
     start = time.perf_counter()
     cells: Cells = {}
     with single_threads(), ProcessPoolExecutor(WORKERS, mp_context=get_context("spawn")) as pool:
-        waiting = {pool.submit(measure, place, seeds): place for place in asked}
+        waiting = {pool.submit(measure, place, seeds): place for place in wanted}
         for done in as_completed(waiting):
             place = waiting[done]
             cells[place] = Cell(place, tuple(done.result()))
-            count = f"{len(cells)}/{len(asked)}, {time.perf_counter() - start:.0f} s"
+            count = f"{len(cells)}/{len(wanted)}, {time.perf_counter() - start:.0f} s"
             print(f"[{count}] {summary(cells[place])}", file=sys.stderr, flush=True)
-    return {place: cells[place] for place in asked}
+    return {place: cells[place] for place in wanted}
 
 
 def summary(cell: Cell) -> str:
     other = cell.best_other()
-    told = f"false flags x {cell.false_flags:.2f}" if cell.place.kind == CLEAN else f"AUC {cell.auc:.4f}"
+    scores = f"false flags x {cell.false_flags:.2f}" if cell.place.kind == CLEAN else f"AUC {cell.auc:.4f}"
     ratios = f"robust {short(cell.ratio(ROBUST))}, {other} {short(cell.ratio(other))}"
-    return f"{cell.place.name}: {ratios}, {told}, {cell.seconds:.1f} s a robust fit"
+    return f"{cell.place.name}: {ratios}, {scores}, {cell.seconds:.1f} s a robust fit"
 
 
 def speed() -> Claim:
@@ -145,12 +145,12 @@ def speed() -> Claim:
 
 
 def claims_of(cells: Cells) -> list[Claim]:
-    """All that the measured cells can say."""
+    """The claims that the measured cells allow."""
     claims: list[Claim] = []
     for d in sorted({place.d for place in cells}):
         here = {place: cell for place, cell in cells.items() if place.d == d}
-        claims += [*clean_rows(here[Place(CLEAN, d, 1.0)]), *separated(here), *overlapping(here)]
-    return [*claims, never_worse(cells), *told_apart(cells)]
+        claims += [*clean_rows(here[Place(CLEAN, d, 1.0)]), *separated_kinds(here), *overlapping(here)]
+    return [*claims, never_worse(cells), *scores_separate(cells)]
 
 
 def clean_rows(cell: Cell) -> list[Claim]:
@@ -161,7 +161,7 @@ def clean_rows(cell: Cell) -> list[Claim]:
     ]
 
 
-def separated(cells: Cells) -> list[Claim]:
+def separated_kinds(cells: Cells) -> list[Claim]:
     """One claim for each kind, on its worst share."""
     claims = []
     for kind, least in SEPARATED.items():
@@ -204,9 +204,9 @@ def never_worse(cells: Cells) -> Claim:
     return Claim("robust / best other's error, worst cell", worst.robust_over_best, most=1.0, note=note)
 
 
-def told_apart(cells: Cells) -> list[Claim]:
+def scores_separate(cells: Cells) -> list[Claim]:
     def counts(cell: Cell) -> bool:
-        return cell.place.kind in TOLD_APART or (cell.place.kind == SCALED and cell.auc >= SURE)
+        return cell.place.kind in SEPARATED_BY_SCORES or (cell.place.kind == SCALED and cell.auc >= SURE)
 
     found = [cell for cell in cells.values() if counts(cell)]
     if not found:
@@ -250,24 +250,25 @@ def with_name(cell: Cell) -> str:
 
 def failures(cells: Cells) -> str:
     counts = {method: sum(cell.failures(method) for cell in cells.values()) for method in METHODS}
-    told = [f"{method} on {count} data sets" for method, count in counts.items() if count]
-    if not told:
-        return "No method raised an error on any data set."
-    return f"An error raised counts as infinite (∞): {', '.join(told)}."
+    raised = [f"{method} on {count} tables" for method, count in counts.items() if count]
+    if not raised:
+        return "No method raised an error on any table."
+    return f"An error raised counts as infinite (∞): {', '.join(raised)}."
 
 
-def document(cells: Cells, claims: list[Claim]) -> str:
+def document(cells: Cells) -> str:
     parts = [
-        f"""# The robust learner in a zoo of outliers
+        f"""# The robust learner on many kinds of outliers
 
-Written by `python -m benchmarks.robust`: {N:,} rows of a random model (condition number 10, means >= 0) with d
-columns, of which the share p is genuine and the others are replaced by outliers, rectified at 0. The error is the mean
-of the mean and the weight error; figures are means over {REPETITIONS} data sets, divided by the mean error of the
-oracle, `one_pass` with `margins="normal"` on the inlier rows alone. Rivals: `one_pass` (the same on all rows; at p = 1
-it is the oracle and no rival), `MinCovDet` of scikit-learn (on the first {MCD_SEEDS} data sets), and Bulusu et al.
-2022's `FilteredGradient` with its median and its trimmed filter (trim={TRIM:g}), both told that means are
-non-negative. Without outliers all kinds are the same data.
-{failures(cells)} Raw errors: [robust.csv](robust.csv).
+`python -m benchmarks.robust` writes this page: {N:,} rows of a random model (condition number 10, means >= 0) with d
+columns, of which the share p is inlier and the others are replaced by outliers, rectified at 0. The error is half the
+sum of the error of the means and the error of W W'; figures are means over {REPETITIONS} tables, divided by the mean
+error of the oracle, `one_pass` with `margins="normal"` on the inlier rows alone. Beside the robust method stand
+`one_pass` (the same on all rows; at p = 1 it is the oracle and not counted), `MinCovDet` of scikit-learn (on the first
+{MCD_SEEDS} tables), and Bulusu et al. 2022's `FilteredGradient` with its median and its trimmed filter
+(trim={TRIM:g}); both filters assume non-negative means. Without outliers all kinds are the same tables.
+{failures(cells)} [robust.csv](robust.csv) has every error, and
+[the file of claims](benchmarks/robust.csv) the bounds that they must keep.
 
 ![Error over the oracle's error, every method](robust.png)"""
     ]
@@ -281,7 +282,7 @@ non-negative. Without outliers all kinds are the same data.
             "Area under the ROC curve of the robust fit's scores, outliers against inlier rows.",
             markdown_table(cells, d, SHARES[1:], lambda cell: f"{cell.auc:.4f}"),
         ]
-    return "\n\n".join([*parts, "## Claims", f"```\n{render(claims)}\n```"]) + "\n"
+    return "\n\n".join(parts) + "\n"
 
 
 # --- picture --------------------------------------------------------------------------------------
@@ -294,7 +295,7 @@ def heat_map(cells: Cells) -> Figure:
     from matplotlib.colors import LogNorm
 
     figure = new_figure((15.5, 8.6))
-    figure.suptitle("Error over the error of the oracle, which knows the inlier rows", fontsize=14, color=INK)
+    figure.suptitle("Error over the error of the oracle, which fits the inlier rows alone", fontsize=14, color=INK)
     colours = ScalarMappable(LogNorm(1.0, 300.0, clip=True), colormaps["YlGnBu"])
     grid = figure.subplots(len(DIMENSIONS), len(METHODS), sharex=True, sharey=True, squeeze=False)
     for d, row in zip(DIMENSIONS, grid, strict=True):
@@ -368,7 +369,8 @@ def main(arguments: Sequence[str]) -> int:
     claims = [*claims_of(cells), speed()]
     print(render(claims))
     if everything:
-        (DOCS / "robust.md").write_text(document(cells, claims))
+        (DOCS / "robust.md").write_text(document(cells))
+        write("robust", claims)
     return 1 if any(claim.holds is False for claim in claims) else 0
 
 

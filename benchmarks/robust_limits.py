@@ -1,7 +1,7 @@
 """The robust learner where it is hardest: many columns with few rows, and single cells replaced instead of rows.
 
-Cell-wise contamination is not what the method is made for: with d columns a share e of bad cells spoils the share
-1 - (1 - e)^d of the rows. The figures say what happens then; nothing is promised.
+The method is not made for cell-wise contamination: with d columns a share e of bad cells spoils the share
+1 - (1 - e)^d of the rows. The figures show the error then; there is no bound.
 """
 
 from __future__ import annotations

@@ -28,8 +28,8 @@ def run(tables: int = TABLES) -> list[Claim]:
         found = {kind: coverage(share, tables, parameters=kind) for kind in ("drawn", "fitted")}
         for name in NAMES:
             lines.append([f"{share:.0%}", name, *(f"{100.0 * each[name]:.1f}" for each in found.values())])
-            told = f"coverage of pooled 95 % intervals (%), {name}, {share:.0%} floored"
-            claims.append(Claim(told, 100.0 * found["drawn"][name], 97.0, 93.0))
+            name_of_claim = f"coverage of pooled 95 % intervals (%), {name}, {share:.0%} floored"
+            claims.append(Claim(name_of_claim, 100.0 * found["drawn"][name], 97.0, 93.0))
     show(f"coverage (%), {tables} tables", ["floored", "of", "parameters drawn", "fitted"], lines)
     return claims
 
@@ -43,10 +43,10 @@ def coverage(
         rng = np.random.default_rng([number, round(100 * share)])
         X = np.maximum(rng.multivariate_normal(np.zeros(3), R + (1.0 - R) * np.eye(3), ROWS), floor)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # few rows, rare values: that is what is asked
+            warnings.simplefilter("ignore")  # few rows and rare values are under study
             imputer = FloorImputer(method, floor=floor, margins="normal").fit(X)
             found = [estimates(table) for table in imputer.draw(X, DRAWS, number, parameters=parameters)]
-        mean, reach = pooled(
+        mean, reach = pool(
             *(np.array(part) for part in zip(*found, strict=True)), np.array([ROWS - 1.0, *[ROWS - 3.0] * 3])
         )
         covered += np.abs(mean - TRUTH) <= reach
@@ -54,7 +54,7 @@ def coverage(
 
 
 def estimates(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(estimates, their variances) of a completed table, as anyone would compute them."""
+    """(estimates, their variances) of a completed table, by the usual formulas."""
     n, y = len(table), table[:, 0]
     a = np.column_stack([np.ones(n), table[:, 1:]])
     inverse = np.linalg.inv(a.T @ a)
@@ -64,7 +64,7 @@ def estimates(table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return np.array([y.mean(), *slopes[1:], z]), np.array([y.var(ddof=1) / n, *variance[1:], 1.0 / (n - 3.0)])
 
 
-def pooled(
+def pool(
     estimates: np.ndarray, variances: np.ndarray, complete_degrees: np.ndarray | float, level: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray]:
     """(means, half widths of intervals) by Rubin's rules, with Barnard and Rubin's (1999) degrees of freedom."""

@@ -14,7 +14,7 @@ D = 20
 N = 5000
 
 
-def signed_biases(rng: np.random.Generator) -> RectifiedGaussian:
+def signed_means(rng: np.random.Generator) -> RectifiedGaussian:
     """Random directions and standard deviations; means N(0, 1) in standard deviations, cut at two so that every
     column is sometimes seen."""
     weights = rng.standard_normal((D, D)) / np.sqrt(D)
@@ -37,7 +37,7 @@ def many_zeros(rng: np.random.Generator) -> RectifiedGaussian:
 
 
 SETTINGS: dict[str, Callable[[np.random.Generator], RectifiedGaussian]] = {
-    "signed means": signed_biases,
+    "signed means": signed_means,
     "|correlation| .9": strong_correlations,
     "90 % zeros": many_zeros,
 }

@@ -99,7 +99,7 @@ record = PairMomentsQuestion.under(assumptions)(Block(x))
 rows = fit_columns(record, assumptions)
 best = np.inf
 for _ in range(3):
-    start = time.process_time()  # what the core spent, whoever else was waiting for it
+    start = time.process_time()  # time of this process alone, whatever else runs
     fit_pairs(record, rows)
     best = min(best, time.process_time() - start)
 print(json.dumps(best / (d * (d - 1) / 2)))

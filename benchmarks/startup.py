@@ -1,4 +1,4 @@
-"""How long a newcomer waits: imports, help, the first fit of a fresh install, and later processes."""
+"""Waiting times of a new user: imports, help, the first fit of a fresh install, and later processes."""
 
 from __future__ import annotations
 

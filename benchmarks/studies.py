@@ -1,4 +1,4 @@
-"""What benchmarks of several studies share: a table of figures, a line for each claim, and a command line."""
+"""Parts shared by benchmarks of several studies: a table of figures, a line for each claim, and a command line."""
 
 from __future__ import annotations
 
@@ -10,27 +10,24 @@ from importlib import import_module
 
 from threadpoolctl import threadpool_limits
 
-from benchmarks.table import Claim
+from benchmarks.table import Claim, named, printed, write
 
 
 def show(title: str, header: list[str], rows: list[list[str]]) -> None:
-    """Print a table of text."""
+    """Print a table of text, and keep it for the files of docs/benchmarks."""
+    printed.append((title, header, rows))
     widths = [max(len(row[j]) for row in [header, *rows]) for j in range(len(header))]
     print(f"\n{title}")
     for row in [header, *rows]:
         print("  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 
 
-def told(*claims: Claim) -> list[Claim]:
+def print_claims(*claims: Claim) -> list[Claim]:
     """Print a line for each claim that has a bound; an indented name goes on from the one above."""
-    above = ""
-    for claim in claims:
-        indented = claim.name.startswith("  ")
-        above = above if indented else claim.name
-        name = f"{above}, {claim.name.strip()}" if indented else claim.name
+    for name, claim in named(claims):
         if claim.holds is not None:
-            verdict = "met" if claim.holds else f"MISSED ({claim.note})" if claim.note else "MISSED"
-            print(f"  must show: {name} {claim.bound} -> seen {claim.figure:.4g}, {verdict}", flush=True)
+            outcome = "met" if claim.holds else f"MISSED ({claim.note})" if claim.note else "MISSED"
+            print(f"  claim: {name} {claim.bound}; measured {claim.figure:.4g}, {outcome}", flush=True)
     return list(claims)
 
 
@@ -71,18 +68,21 @@ def command(
 
     ``quick``: so many draws are what --quick means. ``summary`` of all claims is printed at the end.
     """
-    known = list(studies)
+    names = list(studies)
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.{name}")
-    parser.add_argument("studies", nargs="*", metavar="STUDY", help=f"of {', '.join(known)}; all without any")
+    parser.add_argument("studies", nargs="*", metavar="STUDY", help=f"of {', '.join(names)}; all without any")
     parser.add_argument("--seeds", type=int, default=10**9, help="at most so many draws of each problem")
     if quick is not None:
         few = f"the same as --seeds {quick}"
         parser.add_argument("--quick", action="store_const", dest="seeds", const=quick, help=few)
+    parser.add_argument("--csv", action="store_true", help="write the figures to docs/benchmarks as well")
     given = parser.parse_args()
-    unknown = [study for study in given.studies if study not in known]
+    unknown = [study for study in given.studies if study not in names]
     if unknown:
-        parser.error(f"Unknown study {', '.join(unknown)}. There are: {', '.join(known)}.")
+        parser.error(f"Unknown study {', '.join(unknown)}. There are: {', '.join(names)}.")
     claims = run(given.studies, given.seeds)
+    if given.csv:
+        write(name, claims)
     if summary is not None:
         print(f"\n{summary(claims)}")
     return 1 if any(claim.holds is False for claim in claims) else 0

@@ -1,4 +1,4 @@
-"""The zoo: true models, the outliers put among their rows, every method's error on the same rows, and the results.
+"""Kinds of outliers: true models, outliers among their rows, every method's error on the same rows, and the results.
 
 A data set is n rows of a random model (condition number 10, means >= 0), of which a share is replaced by outliers of
 one kind. Errors are the mean of the mean and the weight error (unrelu.metrics); the oracle is the default learner on
@@ -52,13 +52,13 @@ def constant_cells(value: float, truth: RectifiedGaussian, count: int, rng: np.r
     return np.full((count, truth.n_features), value)
 
 
-def one_shifted(truth: RectifiedGaussian, count: int, rng: np.random.Generator) -> Rows:
+def shift_one(truth: RectifiedGaussian, count: int, rng: np.random.Generator) -> Rows:
     rows = truth.sample(count, random_state=rng)
     rows[:, 0] += 6.0
     return rows
 
 
-def tripled(truth: RectifiedGaussian, count: int, rng: np.random.Generator) -> Rows:
+def triple(truth: RectifiedGaussian, count: int, rng: np.random.Generator) -> Rows:
     return 3.0 * truth.sample(count, random_state=rng)
 
 
@@ -85,8 +85,8 @@ KINDS: dict[str, Callable[[RectifiedGaussian, int, np.random.Generator], Rows]] 
     "N(0,9)": functools.partial(normal_cells, 0.0, 3.0),
     "point mass at 10": functools.partial(constant_cells, 10.0),
     "all zeros": functools.partial(constant_cells, 0.0),
-    "one coordinate +6": one_shifted,
-    "rows scaled by 3": tripled,
+    "one coordinate +6": shift_one,
+    "rows scaled by 3": triple,
     "reversed correlations": from_reversed,
     "Cauchy x 3": cauchy_cells,
 }
@@ -162,7 +162,7 @@ MCD_SEEDS = 3  # it takes longer than all others together, and its error hardly 
 
 @dataclass(frozen=True)
 class Trial:
-    """One data set: every method's error, infinite where it gave up, and how well the robust scores tell outliers.
+    """One data set: every method's error, infinite where it gave up, and how well the robust scores separate outliers.
 
     NaN where a method was not run.
     """
@@ -212,7 +212,7 @@ def measure_robust(
     if is_outlier.any():
         auc, false_flags = area(score, is_outlier), math.nan
     else:
-        auc, false_flags = math.nan, float(np.mean(scorer.p_value(score) < FLAG_BELOW)) / FLAG_BELOW
+        auc, false_flags = math.nan, float(np.mean(scorer.tail.p_value(score) < FLAG_BELOW)) / FLAG_BELOW
     return error(learned.distribution, truth), auc, false_flags, seconds
 
 
@@ -222,7 +222,7 @@ def error(learned: RectifiedGaussian, truth: RectifiedGaussian) -> float:
 
 
 def area(score: Rows, is_outlier: NDArray[np.bool_]) -> float:
-    """Under the ROC curve: the chance that an outlier scores lower than an inlier row, ties by halves.
+    """The area under the ROC curve: the chance that an outlier scores lower than an inlier row, ties by halves.
 
     >>> area(np.array([1.0, 2.0, 2.0, -np.inf]), np.array([False, False, True, True]))
     0.625

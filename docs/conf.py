@@ -66,6 +66,7 @@ toc_object_entries_show_parents = "hide"
 autodoc_member_order = "groupwise"
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
+WIDEST = 84  # characters of a line of code, as tests/docs/test_names.py has it
 _EXPLAINED = re.compile(r"docs/(troubleshooting)\.md#(\w+)")
 _QUOTED = re.compile(r"(`+[^`]*`+_*)")
 _MARKUP = re.compile(r"\||(?<=\w)_(?!\w)|\*(?!\*)")
@@ -84,13 +85,42 @@ def readable(app: Any, what: str, name: str, thing: Any, options: Any, lines: li
             formula = True
             told += ["::", ""]
         if formula or code:
-            told.append(line)
+            told += fitted(line) if re.match(r"\s*(>>>|\.\.\.) ", line) else [line]
         elif section and line[:1] != " ":  # a name and its type: numpydoc takes care of the name
             name_, colon, kind = line.partition(" : ")
             told.append(name_ + colon + _plain(kind))
         else:
             told.append(_plain(line))
     lines[:] = told
+
+
+def fitted(line: str, depth: int = 0) -> list[str]:
+    """A line of an example as lines that fit the page, broken within as few brackets as possible.
+
+    >>> fitted(">>> print(" + "12345678, " * 9 + "1)")[1]
+    '...     12345678, 12345678, 1)'
+    """
+    if len(line) <= WIDEST:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    code, hash_, remark = line.partition("  # ")
+    if hash_ and not remark.startswith("doctest"):
+        return [f"{indent}{line.lstrip()[:3]} # {remark}", *fitted(code, depth)]
+    quote, deep, breaks = "", depth, []
+    for k, mark in enumerate(line[: WIDEST + 1]):
+        if quote or mark in "\"'":
+            quote = "" if mark == quote else quote or mark
+        elif mark in ")]}":
+            deep -= 1
+        elif mark in "([{":
+            deep += 1
+            breaks.append((-deep, 1, k + 1))
+        elif mark == " " and deep > 0 and line[len(indent) + 4 : k].strip():
+            breaks.append((-deep, int(line[k - 1] == ","), k))
+    if not breaks:
+        return [line]
+    deep, _, k = max(each for each in breaks if each[2] <= WIDEST)
+    return [line[:k], *fitted(f"{indent}...     {line[k:].lstrip()}", -deep)]
 
 
 def _plain(line: str) -> str:
@@ -132,6 +162,8 @@ def skipped(app: Any, what: str, name: str, member: Any, skip: bool, options: An
 sphinx_gallery_conf = {
     "examples_dirs": ["../examples"],
     "gallery_dirs": ["gallery"],
+    "subsection_order": [f"../examples/{name}" for name in ("tables", "layers", "tour")],
+    "notebook_images": True,  # the picture of a page's first screen is in its notebook, too
     "filename_pattern": r"\.py$",
     "remove_config_comments": True,
     "show_memory": False,

@@ -49,24 +49,23 @@ def within_errors(estimate, truth, stderr, errors=4.0):
     ],
 )
 def test_floors_of_every_kind(floor, expected):
-    np.testing.assert_array_equal(limits_of(floor, None, 3, NAMES).floor, expected)
+    np.testing.assert_array_equal(limits_of(floor, None, 3, NAMES)[0][0], expected)
 
 
 def test_a_column_that_takes_its_floor_from_the_table_is_marked():
-    limits = limits_of({"Pb": "min"}, None, 3, NAMES)
-    np.testing.assert_array_equal(limits.floor, [0.0, NONE, 0.0])
-    assert limits.floor_from_data.tolist() == limits.floor_given.tolist() == [False, True, False]
+    (floor, _), from_data, floor_given = limits_of({"Pb": "min"}, None, 3, NAMES)
+    np.testing.assert_array_equal(floor, [0.0, NONE, 0.0])
+    assert from_data[0].tolist() == floor_given.tolist() == [False, True, False]
 
 
 def test_columns_without_names_go_by_number():
-    np.testing.assert_array_equal(limits_of({1: 2.0, "2": 3.0}, None, 3).floor, [0.0, 2.0, 3.0])
-    np.testing.assert_array_equal(limits_of(pd.Series([1.0, 2.0, 3.0]), None, 3).floor, [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(limits_of({1: 2.0, "2": 3.0}, None, 3)[0][0], [0.0, 2.0, 3.0])
+    np.testing.assert_array_equal(limits_of(pd.Series([1.0, 2.0, 3.0]), None, 3)[0][0], [1.0, 2.0, 3.0])
 
 
 def test_a_ceiling_leaves_no_floor_unless_one_is_named():
-    limits = limits_of(0.0, {"Zn": 9.0}, 3, NAMES)
-    np.testing.assert_array_equal(limits.floor, [0.0, 0.0, NONE])
-    np.testing.assert_array_equal(limits.ceiling, [np.inf, np.inf, 9.0])
+    limits, _, _ = limits_of(0.0, {"Zn": 9.0}, 3, NAMES)
+    np.testing.assert_array_equal(limits, [[0.0, 0.0, NONE], [np.inf, np.inf, 9.0]])
     with pytest.raises(InvalidParameterError, match=r"Both a floor and a ceiling for column 2 \('Zn'\)"):
         limits_of({"Zn": 0.0}, {"Zn": 9.0}, 3, NAMES)
 
@@ -146,7 +145,7 @@ def test_a_ceiling_is_a_floor_upside_down(frame, estimator, tmp_path):
     if isinstance(upside, unrelu.FloorOutlierDetector):
         signs = np.array([1.0, 1.0, -1.0])
         np.testing.assert_allclose(upside.cell_residuals(down[:9]), usual.cell_residuals(frame[:9]) * signs, rtol=1e-9)
-        ours, theirs = upside.judge(down, top=1), usual.judge(frame, top=1)
+        ours, theirs = upside.score_table(down, top=1), usual.score_table(frame, top=1)
         row = int(ours.top[0])
         assert [c for c, _ in ours.drivers(row)] == [c for c, _ in theirs.drivers(row)]
         np.testing.assert_allclose(ours.cells.whole[row], theirs.cells.whole[row] * signs, rtol=1e-9)
@@ -401,7 +400,9 @@ def test_a_higher_floor_takes_such_cells_along(stated):
 
 @pytest.mark.parametrize("floor", [{"As": 0.1}, {"As": None}, 0.1])
 def test_a_lower_floor_contradicts_such_cells(stated, floor):
-    with pytest.raises(InvalidParameterError, match=r"column 0 \('As'\) has .*cells such as '<0.25', which say less"):
+    with pytest.raises(
+        InvalidParameterError, match=r"column 0 \('As'\) has .*cells such as '<0.25', whose limit is higher"
+    ):
         learner(floor=floor).fit(unrelu.tables.open_samples(stated, columns="As"))
 
 

@@ -82,10 +82,10 @@ def margin(header, index):
     [
         (
             lambda h: margin(h, 0).update(margin="spline"),
-            "it holds a margin 'spline', which this version does not know",
+            "it holds a margin 'spline', which this version cannot read",
         ),
         (lambda h: margin(h, 0).update(margin=["log"]), "it holds a margin"),
-        (lambda h: margin(h, 0).update(exponent=1.0), "margins.0 has 'exponent', which this version does not know"),
+        (lambda h: margin(h, 0).update(exponent=1.0), "margins.0 has 'exponent', which this version cannot read"),
         (lambda h: margin(h, 2).update(unit=0.0), "positive unit"),
         (lambda h: margin(h, 2).update(exponent=np.inf), "margins.2.exponent is inf"),
         (lambda h: margin(h, 2).update(unit=1e-310), "beyond precision: its unit is 1e-310"),
@@ -99,7 +99,7 @@ def margin(header, index):
         (lambda h: h["margins"].__setitem__(0, "log"), "it holds a margin 'log'|margins.0 is 'log'"),
         (lambda h: h["margins"].__setitem__(0, SEEN), "it holds a margin None"),
         (lambda h: h.update(margins=3), "no place for its array margins.1.values"),
-        (lambda h: margin(h, 0).update(seen=3), "margins.0.seen is 3, and no names"),
+        (lambda h: margin(h, 0).update(seen=3), "margins.0.seen is 3 instead of names"),
         (lambda h: h.update(format_version=6), r"newer unrelu \(format 6\); this one reads up to 5"),
     ],
 )
@@ -130,10 +130,10 @@ def test_damaged_knots_are_told(tmp_path, model, arrays, message):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda columns: columns["margins"][0].update(margin="spline"), "'spline', which this version does not know"),
+        (lambda columns: columns["margins"][0].update(margin="spline"), "'spline', which this version cannot read"),
         (lambda columns: columns["margins"].pop(), "columns.margins has 2 items instead of 3"),
         (lambda columns: columns["margins"].__setitem__(0, WILD), "beyond precision: its unit"),
-        (lambda columns: columns.update(margins=[1, 2, 3]), "it holds a margin 1, which this version does not know"),
+        (lambda columns: columns.update(margins=[1, 2, 3]), "it holds a margin 1, which this version cannot read"),
     ],
 )
 @pytest.mark.parametrize("name", ["learner", "detector", "mixture", "matrix"])

@@ -56,10 +56,36 @@ def test_parameters():
         unrelu.RectifiedGaussianLearner(shape="log")
     with pytest.raises(TypeError, match="'nonnegative_bias': it is nonnegative_mean now"):
         unrelu.RectifiedGaussianLearner(nonnegative_bias=True)
-    with pytest.raises(TypeError, match="RectifiedGaussian has no parameter 'bias': it is mean now"):
+    with pytest.raises(TypeError, match=r"^RectifiedGaussian has no parameter 'bias': it is mean now\.$"):
         unrelu.RectifiedGaussian(bias=[0.0], covariance=[[1.0]])
+    with pytest.raises(TypeError, match="'shapes': it is margins now"):
+        unrelu.RectifiedGaussian([0.0], [[1.0]], shapes=None)
     with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
         unrelu.RectifiedGaussianLearner(colour="log")
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: unrelu.synthetic.random_model(3, bias="signed"), "random_model has no parameter 'bias': it is mean"),
+        (lambda: unrelu.check_model(None, X, watch=print), "check_model has no parameter 'watch': it is progress"),
+        (lambda: unrelu.peel(X, widths=[1], watch=print), "peel has no parameter 'watch': it is progress"),
+        (
+            lambda: unrelu.RectifiedGaussian.from_weights(np.eye(2), bias=[0.0, 0.0]),
+            r"RectifiedGaussian.from_weights has no parameter 'bias': it is mean",
+        ),
+    ],
+)
+def test_parameters_of_functions(call, said):
+    with pytest.raises(TypeError, match=f"^{said} now\\.$"):
+        call()
+
+
+def test_what_was_never_a_parameter_is_refused_by_python():
+    with pytest.raises(TypeError, match="unexpected keyword argument 'colour'"):
+        unrelu.synthetic.random_model(3, colour="red")
+    with pytest.raises(TypeError, match="unexpected keyword argument 'shape'"):  # old, but of another function
+        unrelu.synthetic.random_model(3, shape="log")
 
 
 @pytest.mark.parametrize(

@@ -344,7 +344,7 @@ def test_load_refuses_other_archives(tmp_path: Path) -> None:
         (HEADER, {"covariance": np.eye(3)}, "damaged: covariance has shape (3, 3) instead of (2, 2)"),
         (HEADER, {"floor": np.float64(0.0)}, "damaged: floor has shape () instead of 1 dimensions"),
         (HEADER, {"mean": np.array([0.0, np.nan])}, "damaged: mean holds values that are not finite"),
-        (HEADER, {"median": np.zeros(2)}, "damaged: it has 'median', which this version does not know"),
+        (HEADER, {"median": np.zeros(2)}, "damaged: it has 'median', which this version cannot read"),
         (HEADER, {"margins.0": np.zeros(2)}, "damaged: there is no place for its array margins.0"),
         (HEADER, {"n_features": np.zeros(2)}, "damaged: it states n_features twice"),
         (HEADER, {"covariance": -np.eye(2)}, "damaged: covariance has a negative variance"),
@@ -370,7 +370,7 @@ def test_load_refuses_missing_arrays(tmp_path: Path, missing: str) -> None:
 @pytest.mark.parametrize("version", [1, 2, 3, 4])
 def test_files_from_before_the_first_release_are_refused_with_the_reason(tmp_path: Path, version: int) -> None:
     _write(tmp_path / "m", HEADER | {"format_version": version}, **ARRAYS)
-    expected = "FILE is from before the first release; it is read no more: make the file again."
+    expected = "FILE is from before the first release and cannot be read: make the file again."
     assert _refused(tmp_path / "m") == expected
 
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from unrelu.errors import warning_class
+from unrelu.errors import UnreluWarning
 
 
 def warns(kind: str, match: str = "") -> Any:
-    """As pytest.warns: a warning with a line of that kind, which matches."""
-    return pytest.warns(warning_class(kind), match=rf"(?m)(?:{match}).*\[{kind}\]$")
+    """As pytest.warns: a warning with a line of that kind, which matches; its class is that of its first line."""
+    return pytest.warns(UnreluWarning, match=rf"(?m)(?:{match}).*\[{kind}\]$")
 
 
 def refuse(kind: str) -> None:

@@ -1,7 +1,7 @@
-"""``python tools/check_release.py dist``: is what we would publish whole, and does it work where nothing else is?
+"""``python tools/check_release.py dist``: is the release whole, and does it work in an empty environment?
 
 The wheel and the sdist hold what they should and nothing else. Installed without extras into a fresh environment, the
-library learns, and the command line says what it lacks.
+library learns, and the command line names the extra that is missing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ unrelu.tables.open_samples("x.npy")
 try:
     unrelu.tables.write_table("x.csv", truth.sample(10))
 except unrelu.errors.MissingDependencyError as error:
-    assert 'pip install "unrelu[files]"' in str(error), f"what is missing is not said: {error}"
+    assert 'pip install "unrelu[files]"' in str(error), f"the error does not name the extra: {error}"
 """
 
 
@@ -66,14 +66,12 @@ def check_installed(wheel: Path) -> None:
         python = bin_folder / "python"
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel], check=True)
         subprocess.run([python, "-c", LEARN], cwd=folder, check=True)
-        asked = subprocess.run(
+        done = subprocess.run(
             [bin_folder / "unrelu", "--help"], cwd=folder, capture_output=True, text=True, check=False
         )
-        assert asked.returncode == 2, f"unrelu --help without extras exits with {asked.returncode}"
-        assert 'pip install "unrelu[cli]"' in asked.stderr, (
-            f"unrelu --help does not say what is missing: {asked.stderr}"
-        )
-        assert "Traceback" not in asked.stderr
+        assert done.returncode == 2, f"unrelu --help without extras exits with {done.returncode}"
+        assert 'pip install "unrelu[cli]"' in done.stderr, f"unrelu --help does not say what is missing: {done.stderr}"
+        assert "Traceback" not in done.stderr
 
 
 def main(folder: Path) -> None:

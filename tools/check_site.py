@@ -1,7 +1,7 @@
-"""``python tools/check_site.py docs/_build/html``: does the built site hold together, and by itself?
+"""``python tools/check_site.py docs/_build/html``: are the links of the built site whole, and is it self-contained?
 
 Every link within the site leads to a page that is there, and to a place on it; every picture, script and style is a
-file of the site, so that the pages ask nothing of a network.
+file of the site, so that the pages load nothing from a network.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Page(HTMLParser):
 
 
 def faults(folder: Path) -> Iterator[str]:
-    """What is wrong, a line each.
+    """Faults, a line each.
 
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
@@ -70,7 +70,7 @@ def faults(folder: Path) -> Iterator[str]:
 def _broken(link: str, path: Path, pages: dict[Path, Page]) -> str | None:
     parts = urlsplit(link)
     if parts.scheme or parts.netloc:
-        return None  # elsewhere: not ours to check, and not without a network
+        return None  # of another site, which takes a network to check
     target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
     if not target.exists():
         return f"no page {link}"

@@ -1,10 +1,10 @@
-"""``python tools/house.py``: how large the package is, how far its calls run, and whether it keeps to its bounds.
+"""``python tools/house.py``: the size of the package, how far its calls run, and whether it keeps to its bounds.
 
     python tools/house.py            counts, visits and waits together; --base COMMIT: those of a commit beside them
     python tools/house.py --counts   files, lines, classes, functions, lengths, lines by package
     python tools/house.py --visits   files and functions that calls pass through, warm, on a table of 2,000 x 5
     python tools/house.py --waits    CPU seconds of an import and of a first command, microseconds of an attribute
-    python tools/house.py --answers  CPU seconds of calls through public doors, and a number made of what they answer
+    python tools/house.py --answers  CPU seconds of calls of public functions, and a number made of their results
     python tools/house.py --check    exit 1, a line for each bound or rule that is broken; ``make lint`` runs it
     python tools/house.py --record   appends today's counts to docs/research/house_history.csv
 
@@ -37,9 +37,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "unrelu"
 HISTORY = ROOT / "docs" / "research" / "house_history.csv"
-MOST_LINES, MOST_BODY, MOST_IN_ALL = 600, 60, 44_500  # of a file, of a function's body, of all files but the papers'
+MOST_LINES, MOST_BODY, MOST_IN_ALL = 600, 60, 44_900  # of a file, of a function's body, of all files but the papers'
 PAGES = ("CONTRIBUTING.md", "docs/papers.md", "docs/architecture.md")  # pages whose files must be there
-COMPREHENSIONS = ("<module>", "<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # run, but nobody opens them
+COMPREHENSIONS = ("<module>", "<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # not counted as functions
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -62,19 +62,21 @@ def body_lines(node: Function) -> int:
 
 def is_dataclass(node: ast.ClassDef) -> bool:
     """Is a class made by ``@dataclass``, with or without arguments?"""
-    made_by = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
-    return any(getattr(each, "id", getattr(each, "attr", None)) == "dataclass" for each in made_by)
+    decorators = [each.func if isinstance(each, ast.Call) else each for each in node.decorator_list]
+    return any(getattr(each, "id", getattr(each, "attr", None)) == "dataclass" for each in decorators)
 
 
 def docstring_lines(tree: ast.AST) -> int:
     """Lines of all docstrings in a tree."""
     owners = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    told = [node.body[0] for node in ast.walk(tree) if isinstance(node, owners) and ast.get_docstring(node) is not None]
-    return sum((each.end_lineno or 0) - each.lineno + 1 for each in told)
+    docstrings = [
+        node.body[0] for node in ast.walk(tree) if isinstance(node, owners) and ast.get_docstring(node) is not None
+    ]
+    return sum((each.end_lineno or 0) - each.lineno + 1 for each in docstrings)
 
 
 def counts(texts: dict[str, str]) -> dict[str, float]:
-    """What there is, by name.
+    """Counts of the package, by name.
 
     >>> text = 'class A:\\n    # A remark.\\n    def f(self):\\n        return 1\\n'
     >>> found = counts({"a.py": text})
@@ -114,7 +116,7 @@ def by_package(texts: dict[str, str]) -> Counter[str]:
 
 # --- bounds and rules -------------------------------------------------------------------------------------------------
 def faults(root: Path) -> Iterator[str]:
-    """What breaks a bound or a rule, a line each."""
+    """Broken bounds and rules, a line each."""
     source = root / "src" / "unrelu"
     texts = modules(source)
     for name, text in texts.items():
@@ -125,14 +127,14 @@ def faults(root: Path) -> Iterator[str]:
     for page in PAGES:
         yield from (f"{page}: names {name}, which is not there" for name in gone_files(root, page))
     for page in sorted([*root.glob("*.md"), *(root / "docs").glob("*.md"), *(root / "docs" / "research").glob("*.md")]):
-        told = page.relative_to(root).as_posix()
-        yield from (f"{told}: no file {link}" for link in gone_links(page))
+        name = page.relative_to(root).as_posix()
+        yield from (f"{name}: no file {link}" for link in gone_links(page))
     for name, text in texts.items():
         yield from (f"src/unrelu/{name}: no page {page}" for page in gone_pages(root, text))
 
 
 def faults_of(name: str, text: str) -> Iterator[str]:
-    """What is wrong with one module, each from behind its path.
+    """The faults of one module, each as the text after its path.
 
     >>> list(faults_of("a.py", "from unrelu.storage.format import _packed"))
     [':1: no docstring that says what it is for', ':1: takes _packed, which is private to another module']
@@ -165,7 +167,7 @@ def gone_links(page: Path) -> list[str]:
 
 
 def gone_pages(root: Path, text: str) -> list[str]:
-    """Pages of docs/ that a module speaks of and that are nowhere; docs/research/011 is the one with that number."""
+    """Pages of docs/ that a module names and that do not exist; docs/research/011 is the page with that number."""
     named = set(re.findall(r"\bdocs/[\w/-]+(?:\.[a-z]+)?", text))
     return sorted(name for name in named if not any(root.glob(f"{name}*")))
 
@@ -206,13 +208,13 @@ def borrowed(tree: ast.AST) -> Iterator[tuple[int, str]]:
 def visits(call: Callable[[], Any], folder: Path | None = None) -> tuple[int, int, int]:
     """Files and functions of ours that a call passes through, in all threads that it starts, and how deep they nest.
 
-    The call is made once before it is looked at, so that imports, compiling and caches are not counted.
+    The call is made once before it is traced, so that imports, compiling and caches are not counted.
     """
     own = str(folder or SOURCE)
     seen: set[CodeType] = set()
     deepest = 0
 
-    def look(frame: FrameType, event: str, _: Any) -> None:
+    def trace(frame: FrameType, event: str, _: Any) -> None:
         nonlocal deepest
         if event != "call" or not frame.f_code.co_filename.startswith(own):
             return
@@ -224,8 +226,8 @@ def visits(call: Callable[[], Any], folder: Path | None = None) -> tuple[int, in
         seen.add(frame.f_code)
 
     call()
-    threading.setprofile(look)
-    sys.setprofile(look)
+    threading.setprofile(trace)
+    sys.setprofile(trace)
     try:
         call()
     finally:
@@ -241,7 +243,7 @@ def margins(kind: str, unrelu: Any) -> dict[str, str]:
 
 
 def calls_of_users(folder: Path) -> dict[str, Callable[[], Any]]:
-    """What users call most, on a table of 2,000 x 5, and on a network's outputs for ``peel``."""
+    """Frequent calls of users, on a table of 2,000 x 5, and on a network's outputs for ``peel``."""
     import numpy as np
     from typer.testing import CliRunner
 
@@ -278,7 +280,7 @@ def calls_of_users(folder: Path) -> dict[str, Callable[[], Any]]:
 
 # --- waits and answers ------------------------------------------------------------------------------------------------
 def waits() -> dict[str, str]:
-    """What a newcomer and a loop wait for, and whether two doors give the same digits."""
+    """Waiting times of a new user and of a loop, and whether two estimators give the same score."""
 
     def cpu_seconds(command: list[str], times: int, cache: str) -> float:
         spent = []
@@ -289,14 +291,14 @@ def waits() -> dict[str, str]:
             spent.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
         return min(spent)
 
-    told = {}
+    figures = {}
     with tempfile.TemporaryDirectory() as folder:
         table = str(ROOT / "examples" / "samples.csv")
         fit = [sys.executable, "-m", "unrelu", "fit", table, "--id", "site", "-o", f"{folder}/model.npz"]
-        told["first `unrelu fit`, s of CPU"] = f"{cpu_seconds(fit, 1, folder):.2f}"
-        told["a later `unrelu fit`, s of CPU"] = f"{cpu_seconds(fit, 3, folder):.2f}"
-        told["import unrelu, s of CPU"] = f"{cpu_seconds([sys.executable, '-c', 'import unrelu'], 5, folder):.2f}"
-    return told | attributes() | two_doors()
+        figures["first `unrelu fit`, s of CPU"] = f"{cpu_seconds(fit, 1, folder):.2f}"
+        figures["a later `unrelu fit`, s of CPU"] = f"{cpu_seconds(fit, 3, folder):.2f}"
+        figures["import unrelu, s of CPU"] = f"{cpu_seconds([sys.executable, '-c', 'import unrelu'], 5, folder):.2f}"
+    return figures | attributes() | two_scores()
 
 
 def attributes() -> dict[str, str]:
@@ -311,11 +313,11 @@ def attributes() -> dict[str, str]:
         name: timeit.timeit(lambda name=name: getattr(learner, name), number=200)
         for name in ("mean_" if hasattr(learner, "mean_") else "bias_", "covariance_")
     }
-    told = {f"learner.{name}, microseconds": f"{1e6 * spent / 200:.2f}" for name, spent in times.items()}
-    return told | {"learner.covariance_ is learner.covariance_": str(learner.covariance_ is learner.covariance_)}
+    figures = {f"learner.{name}, microseconds": f"{1e6 * spent / 200:.2f}" for name, spent in times.items()}
+    return figures | {"learner.covariance_ is learner.covariance_": str(learner.covariance_ is learner.covariance_)}
 
 
-def two_doors() -> dict[str, str]:
+def two_scores() -> dict[str, str]:
     """The score of a learner, and that of a mixture of one component: d = 8, r = .9, 58 % of all cells at the floor."""
     import numpy as np
 
@@ -330,12 +332,12 @@ def two_doors() -> dict[str, str]:
 
 
 def answers() -> dict[str, str]:
-    """The least CPU seconds of five calls, and the sum of an answer: a change of the code should move neither."""
+    """The least CPU seconds of five calls, and the sum of a result: a change of the code should move neither."""
     import numpy as np
 
     import unrelu
 
-    told = {}
+    figures = {}
     with tempfile.TemporaryDirectory() as folder:
         for name, call in public_calls(np, unrelu, Path(folder)).items():
             found, spent = call(), []
@@ -343,8 +345,8 @@ def answers() -> dict[str, str]:
                 start = time.process_time()
                 call()
                 spent.append(time.process_time() - start)
-            told[name] = f"{min(spent):.3f} s  {float(np.nansum(np.asarray(found, dtype=float))):.9g}"
-    return told
+            figures[name] = f"{min(spent):.3f} s  {float(np.nansum(np.asarray(found, dtype=float))):.9g}"
+    return figures
 
 
 def public_calls(np: Any, unrelu: Any, folder: Path) -> dict[str, Callable[[], Any]]:
@@ -373,17 +375,17 @@ def public_calls(np: Any, unrelu: Any, folder: Path) -> dict[str, Callable[[], A
     imputer = unrelu.FloorImputer(**plain).fit(X)
     graph = getattr(unrelu, "RectifiedGaussianGraph" if hasattr(unrelu, "margins") else "RectifiedGaussianNetwork")
 
-    def learned(method: str, rows: Any, **options: Any) -> Any:
+    def correlation(method: str, rows: Any, **options: Any) -> Any:
         return unrelu.RectifiedGaussianLearner(method, **options).fit(rows).correlation_
 
     return {
-        "fit, no options, 2,000 x 5": lambda: learned("auto", X),
-        "fit, one_pass, 20,000 x 60": lambda: learned("one_pass", wide, **plain),
-        "fit, full_likelihood": lambda: learned("full_likelihood", X, **plain),
-        "fit, robust": lambda: learned("robust", bad_rows, **plain),
-        "fit, robust_cells": lambda: learned("robust_cells", bad_cells, **plain),
-        "fit, one_pass, csv of 300,000 rows": lambda: learned("one_pass", rows_of(folder / "long.csv"), **plain),
-        "fit, one_pass, parquet of 300,000 rows": lambda: learned(
+        "fit, no options, 2,000 x 5": lambda: correlation("auto", X),
+        "fit, one_pass, 20,000 x 60": lambda: correlation("one_pass", wide, **plain),
+        "fit, full_likelihood": lambda: correlation("full_likelihood", X, **plain),
+        "fit, robust": lambda: correlation("robust", bad_rows, **plain),
+        "fit, robust_cells": lambda: correlation("robust_cells", bad_cells, **plain),
+        "fit, one_pass, csv of 300,000 rows": lambda: correlation("one_pass", rows_of(folder / "long.csv"), **plain),
+        "fit, one_pass, parquet of 300,000 rows": lambda: correlation(
             "one_pass", rows_of(folder / "long.parquet"), **plain
         ),
         "mixture of two": lambda: unrelu.RectifiedGaussianMixture(2, **plain).fit(bad_rows).means_,
@@ -399,42 +401,42 @@ def public_calls(np: Any, unrelu: Any, folder: Path) -> dict[str, Callable[[], A
     }
 
 
-# --- what is told -----------------------------------------------------------------------------------------------------
-def tell(line: str) -> None:
+# --- output -----------------------------------------------------------------------------------------------------------
+def write(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
 
-def told_counts() -> dict[str, str]:
+def figures_of_counts() -> dict[str, str]:
     texts = modules(SOURCE)
     whole = {name: f"{value:,}" for name, value in counts(texts).items()}
     return whole | {f"    {name}": f"{lines:,}" for name, lines in by_package(texts).most_common()}
 
 
-def told_visits() -> dict[str, str]:
+def figures_of_visits() -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         calls = calls_of_users(Path(folder))
         return {f"visits of {name}": " / ".join(map(str, visits(call))) for name, call in calls.items()}
 
 
-TOLD: dict[str, Callable[[], dict[str, str]]] = {
-    "counts": told_counts,
-    "visits": told_visits,
+FIGURES: dict[str, Callable[[], dict[str, str]]] = {
+    "counts": figures_of_counts,
+    "visits": figures_of_visits,
     "waits": waits,
     "answers": answers,
 }
 
 
-def tell_of(chosen: list[str], base: str | None) -> None:
+def write_figures(chosen: list[str], base: str | None) -> None:
     """A line for each figure; with ``base`` that of the commit first, by this tool in a process of its own."""
-    now = {name: value for each in chosen for name, value in TOLD[each]().items()}
+    now = {name: value for each in chosen for name, value in FIGURES[each]().items()}
     before = {} if base is None else of_commit(base, chosen)
     for name in dict.fromkeys([*now, *before]):
         earlier = f"{before.get(name, '-'):>24}" if base is not None else ""
-        tell(f"{name:64}{earlier}{now.get(name, '-'):>24}")
+        write(f"{name:64}{earlier}{now.get(name, '-'):>24}")
 
 
 def of_commit(commit: str, chosen: list[str]) -> dict[str, str]:
-    """What this tool tells of another commit's package."""
+    """The figures of another commit's package."""
     with tempfile.TemporaryDirectory() as folder:
         archive = subprocess.run(["git", "archive", commit, "src"], cwd=ROOT, capture_output=True, check=True).stdout
         subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
@@ -447,17 +449,17 @@ def of_commit(commit: str, chosen: list[str]) -> dict[str, str]:
             str(source / "unrelu"),
             *(f"--{each}" for each in chosen),
         ]
-        told = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(source)})
-    if told.returncode != 0:
-        sys.exit(f"{commit} cannot be looked at:\n{told.stderr}")
-    found: dict[str, str] = json.loads(told.stdout)
+        done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(source)})
+    if done.returncode != 0:
+        sys.exit(f"{commit} cannot be measured:\n{done.stderr}")
+    found: dict[str, str] = json.loads(done.stdout)
     return found
 
 
 def check() -> None:
     found = list(faults(ROOT))
     for fault in found:
-        tell(fault)
+        write(fault)
     if found:
         sys.exit(1)
 
@@ -473,31 +475,31 @@ def record(history: Path = HISTORY) -> None:
     row = f"{datetime.date.today()},{commit},{found['files']},{found['lines']},{found['classes']}"
     with history.open("a") as file:
         file.write(f"{row}\n")
-    tell(f"{history.name}: {row}")
+    write(f"{history.name}: {row}")
 
 
 def main(arguments: list[str]) -> None:
     global SOURCE
-    parser = argparse.ArgumentParser(description="How large src/unrelu is, and whether it keeps to its bounds.")
-    for name in TOLD:
+    parser = argparse.ArgumentParser(description="The size of src/unrelu, and whether it keeps to its bounds.")
+    for name in FIGURES:
         parser.add_argument(f"--{name}", action="store_true", help=f"{name} alone")
-    parser.add_argument("--base", metavar="COMMIT", help="tell the same of this commit, beside it")
+    parser.add_argument("--base", metavar="COMMIT", help="the same of this commit, beside it")
     parser.add_argument("--check", action="store_true", help="exit 1 if a bound is broken")
     parser.add_argument("--record", action="store_true", help="append to the history")
-    parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)  # what of_commit asks for
+    parser.add_argument("--json", action="store_true", help=argparse.SUPPRESS)  # for of_commit
     parser.add_argument("--source", type=Path, default=SOURCE, help=argparse.SUPPRESS)
     given = parser.parse_args(arguments)
     SOURCE = given.source
-    chosen = [name for name in TOLD if getattr(given, name)] or list(TOLD)
+    chosen = [name for name in FIGURES if getattr(given, name)] or list(FIGURES)
     if given.check:
         check()
     elif given.record:
         record()
     elif given.json:
-        tell(json.dumps({name: value for each in chosen for name, value in TOLD[each]().items()}))
+        write(json.dumps({name: value for each in chosen for name, value in FIGURES[each]().items()}))
     else:
-        warnings.simplefilter("ignore")  # what is said of the tables made here
-        tell_of(chosen, given.base)
+        warnings.simplefilter("ignore")  # about the tables made here
+        write_figures(chosen, given.base)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """``python tools/minimum_versions.py``: the lowest versions that pyproject.toml allows, as pip's arguments.
 
-What the library and its extras need, and what the tests import; linters have no say in what works.
+Of the packages that the library and its extras need, and that the tests import; not of linters.
 """
 
 from __future__ import annotations

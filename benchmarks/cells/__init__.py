@@ -1,4 +1,4 @@
-"""Single bad cells: the error of "robust_cells" over the oracle's, beside its rivals', and what it costs.
+"""Single bad cells: the error of "robust_cells" over the oracle's, beside its rivals', and its cost.
 
     python -m benchmarks.cells                      everything; some 25 minutes on two cores
     python -m benchmarks.cells cells --seeds 2      fewer draws
@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from benchmarks.cells.accuracy import measured
+from benchmarks.cells.accuracy import measure
 from benchmarks.cells.cost import cost
 from benchmarks.studies import run_each
 from benchmarks.table import Claim
 
-STUDIES = {"cells": measured, "cost": cost}
+STUDIES = {"cells": measure, "cost": cost}
 
 
 def run(chosen: Sequence[str] = (), most: int = 2) -> list[Claim]:

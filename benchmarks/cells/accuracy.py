@@ -1,4 +1,4 @@
-"""Errors over the oracle's, for every kind of dirt and every method, and which bad cells are found."""
+"""Errors over the oracle's, for every kind of bad cells and every method, and the share of bad cells found."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.cells.dirt import CLEAN, EMPTY, ROWS, Mask, Place, Rows, places
 from benchmarks.rivals.deviating_cells import flagged_cells
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner, metrics
 from unrelu.errors import UnreluError
@@ -100,7 +100,7 @@ def set_threads() -> None:
     os.sched_setaffinity(0, {sorted(os.sched_getaffinity(0))[os.getpid() % available_cores()]})
 
 
-def measured(most: int) -> list[Claim]:
+def measure(most: int) -> list[Claim]:
     """All places, at most so many draws of each."""
     names, everywhere, seeds = (OWN, *RIVALS), places(), range(min(SEEDS, most))
     tasks = [(place, seed) for seed in seeds for place in reversed(everywhere)]  # the longest first
@@ -114,7 +114,7 @@ def measured(most: int) -> list[Claim]:
         lines.append([place.name, *(f"{figures[name]:.3f}" for name in names), f"{found:.2%}", f"{false:.3%}"])
         claims += claims_of(place, figures, found, false)
     show("Error over the oracle's; bad cells found, inlier cells flagged", ["", *names, "found", "false"], lines)
-    return told(*claims)
+    return print_claims(*claims)
 
 
 def claims_of(place: Place, figures: dict[str, float], found: float, false: float) -> list[Claim]:

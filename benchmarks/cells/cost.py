@@ -1,4 +1,4 @@
-"""What "robust_cells" costs beside one_pass: processor time of both in one run."""
+"""The cost of "robust_cells" over that of one_pass: processor time of both in one run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 
 import numpy as np
 
-from benchmarks.studies import told
+from benchmarks.studies import print_claims
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussianLearner, synthetic
 
@@ -24,7 +24,9 @@ def cost(most: int) -> list[Claim]:  # noqa: ARG001 - one table is enough
         seconds = {name: _seconds(name, x) for name in ("one_pass", "robust_cells")}
     print(f"  n={ROWS:,}, d={COLUMNS}: " + ", ".join(f"{name} {value:.2f} s" for name, value in seconds.items()))
     ratio = seconds["robust_cells"] / seconds["one_pass"]
-    return told(Claim(f"n={ROWS:,}, d={COLUMNS}: processor time of robust_cells over one_pass", ratio, most=40.0))
+    return print_claims(
+        Claim(f"n={ROWS:,}, d={COLUMNS}: processor time of robust_cells over one_pass", ratio, most=40.0)
+    )
 
 
 def _seconds(method: str, x: np.ndarray) -> float:

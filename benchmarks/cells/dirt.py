@@ -21,7 +21,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Place:
-    """A line of the table: the kind of dirt, the number of columns, the share of bad cells."""
+    """A line of the table: the kind of bad cells, the number of columns, the share of bad cells."""
 
     kind: str
     d: int
@@ -42,16 +42,16 @@ class Place:
         rng = np.random.default_rng([seed, self.d, 7])
         bad, outliers = rng.random(x.shape) < self.share, np.zeros(N, dtype=np.bool_)
         if self.kind not in (CLEAN, EMPTY):
-            x = np.where(bad, spoiled("+6 sd" if self.kind == ROWS else self.kind, x, truth, rng), x)
+            x = np.where(bad, spoil("+6 sd" if self.kind == ROWS else self.kind, x, truth, rng), x)
         if self.kind in (ROWS, EMPTY):
             outliers[rng.choice(N, N // 10, replace=False)] = True
-            strange = np.maximum(rng.normal(5.0, 1.0, (N // 10, self.d)), 0.0)
-            x[outliers] = strange if self.kind == ROWS else 0.0
+            outlying = np.maximum(rng.normal(5.0, 1.0, (N // 10, self.d)), 0.0)
+            x[outliers] = outlying if self.kind == ROWS else 0.0
         return truth, x, bad, outliers
 
 
-def spoiled(kind: str, x: Rows, truth: RectifiedGaussian, rng: np.random.Generator) -> Rows:
-    """What cells would be if they were all bad."""
+def spoil(kind: str, x: Rows, truth: RectifiedGaussian, rng: np.random.Generator) -> Rows:
+    """The cells of a table as bad ones."""
     if kind.startswith("+"):
         return np.asarray(x + float(kind.split()[0]) * truth.std)
     if kind == "zero":

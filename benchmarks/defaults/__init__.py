@@ -1,11 +1,11 @@
-"""The default call, no options, on twelve kinds of table: beside its own options and beside what others do.
+"""The default call, no options, on twelve kinds of table: beside its own options and beside other tools.
 
-kinds.py      the tables: values before they are hidden, what the user gets, which cells are genuine
+kinds.py      the tables: values before they are hidden, the user's table, and its inlier cells
 answers.py    correlations, means and filled cells as the default, its own options and its rivals give them
-matrix.py     errors over the best of its own options and over its rivals'; was it off, was it said; absurd values
+matrix.py     errors over the best of its own options and over its rivals'; wrong answers, warnings, absurd values
 intervals.py  90 % intervals of filled cells
 rubin.py      95 % intervals of completed tables, pooled by Rubin's rules
-seconds.py    what the default takes
+seconds.py    time of the default
 
     python -m benchmarks.defaults                   everything; some 25 minutes on one core
     python -m benchmarks.defaults matrix --quick    half of the cells hidden only, few tables a place: two minutes

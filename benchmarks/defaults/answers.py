@@ -1,6 +1,6 @@
 """Correlations, means and filled cells of a table: as the default call gives them, its own options, and its rivals.
 
-Rivals are told the limits, and work on logarithms where values are positive, as their users would; np.corrcoef and
+Rivals get the limits, and work on logarithms where values are positive, as their users would; np.corrcoef and
 Spearman's correlation (as that of a normal, 2 sin(pi r / 6)) take the table as it is.
 """
 
@@ -23,9 +23,9 @@ from benchmarks.rivals import ros
 from unrelu.contracts import FloatArray
 from unrelu.errors import UnreluError
 
-SHAPES, METHODS = ("normal", "log", "monotone", "auto"), ("one_pass", "full_likelihood")
+MARGINS, METHODS = ("normal", "log", "monotone", "auto"), ("one_pass", "full_likelihood")
 OWN: dict[str, dict[str, Any]] = {
-    f"{margin}, {method}": {"margins": margin, "method": method} for method in METHODS for margin in SHAPES
+    f"{margin}, {method}": {"margins": margin, "method": method} for method in METHODS for margin in MARGINS
 }
 ROBUST: dict[str, dict[str, Any]] = {  # where rows or cells are bad
     f"auto, {method}": {"margins": "auto", "method": method} for method in ("robust", "robust_cells")
@@ -38,7 +38,7 @@ UPPER = np.triu_indices(D, 1)
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """Mean squared errors by quantity, NaN where a method does not say."""
+    """Mean squared errors by quantity, NaN where a method gives none."""
 
     errors: tuple[float, float, float]
 
@@ -54,11 +54,11 @@ REFUSED = Answer((np.inf, np.inf, np.inf))
 
 @dataclass(frozen=True, eq=False)
 class Default(Answer):
-    """What the default call says besides: errors in standard errors, what was told, how many values are absurd."""
+    """The default call's errors in standard errors, its warnings, and the number of absurd values."""
 
     z_means: FloatArray
     z_correlations: FloatArray
-    told: tuple[str, ...]
+    warned: tuple[str, ...]
     absurd: int
 
     @property
@@ -93,7 +93,7 @@ def own(table: Drawn, options: dict[str, Any]) -> Answer:
 
 
 def default(table: Drawn, random_state: int = 0) -> Default:
-    """The default call: nothing but a floor that is not 0. What it refuses, it has told."""
+    """The default call: nothing but a floor that is not 0. A refusal counts as a warning."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
@@ -102,8 +102,8 @@ def default(table: Drawn, random_state: int = 0) -> Default:
         except UnreluError as error:
             nothing = np.zeros(D)
             return Default(REFUSED.errors, nothing, nothing, (f"refused: {type(error).__name__}",), 0)
-    said = [kind for each in caught for kind in getattr(each.message, "kinds", ())]
-    said += [diagnostic.kind for diagnostic in imputer.report_.diagnostics]
+    warned = [kind for each in caught for kind in getattr(each.message, "kinds", ())]
+    warned += [diagnostic.kind for diagnostic in imputer.report_.diagnostics]
     mean, std = uncut(table, imputer.distribution_)
     answer = Answer.of(table, imputer.correlation_, mean, filled)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -111,7 +111,7 @@ def default(table: Drawn, random_state: int = 0) -> Default:
         z_correlations = ((imputer.correlation_ - table.correlation) / imputer.correlation_stderr_)[UPPER]
     absurd = count_absurd(table, imputer, filled, random_state) if table.kind.positive else 0
     return Default(
-        answer.errors, np.nan_to_num(z_means), np.nan_to_num(z_correlations), tuple(dict.fromkeys(said)), absurd
+        answer.errors, np.nan_to_num(z_means), np.nan_to_num(z_correlations), tuple(dict.fromkeys(warned)), absurd
     )
 
 
@@ -148,7 +148,7 @@ def half(values: FloatArray, table: Drawn) -> FloatArray:
 
 def order_statistics(values: FloatArray, table: Drawn) -> FloatArray:
     columns = zip(values.T, table.hidden.T, strict=True)
-    return np.column_stack([ros.filled(column, hidden) for column, hidden in columns])
+    return np.column_stack([ros.fill(column, hidden) for column, hidden in columns])
 
 
 def iterative(values: FloatArray, table: Drawn) -> FloatArray:

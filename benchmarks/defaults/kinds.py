@@ -3,7 +3,7 @@
 Positive kinds have columns of different units and a floor above 0, which the user names; in the others values below 0
 are hidden and nothing is named. The truth is of the inlier cells before anything was hidden: correlations of the
 normal behind the columns, or of the normal scores of very many rows where there is none; means and standard deviations;
-and the values themselves. Nothing is hidden behind the zeros of counts: their means are of the counts.
+and the values themselves. Zeros of counts hide nothing: their means are of the counts.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def lognormals(rng: np.random.Generator, n: int) -> FloatArray:
 
 
 def gammas(rng: np.random.Generator, n: int) -> FloatArray:
-    """Gamma distributions with a margin of 2."""
+    """Gamma distributions with shape parameter 2."""
     return np.asarray(gammaincinv(2.0, ndtr(normals(rng, n))))
 
 
@@ -63,7 +63,7 @@ def mixture(rng: np.random.Generator, n: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class Kind:
-    """How values are before they are hidden; ``clean``: the model is right, and nothing should be said."""
+    """How values are before they are hidden; ``clean``: the model is right, and there should be no warning."""
 
     name: str
     values: Values = normals
@@ -124,7 +124,7 @@ def truth_of(name: str) -> Truth:
 class Drawn:
     """A table as the user gets it, what is behind it, and the truth in its units.
 
-    ``hidden``: cells at their limit; ``judged``: those of them that are genuine and have a value behind them.
+    ``hidden``: cells at their limit; ``scored``: those of them that are inliers and have a value behind them.
     """
 
     kind: Kind
@@ -132,7 +132,7 @@ class Drawn:
     behind: FloatArray
     limit: FloatArray
     hidden: BoolArray
-    judged: BoolArray
+    scored: BoolArray
     options: dict[str, Any]
     correlation: FloatArray
     mean: FloatArray
@@ -140,20 +140,20 @@ class Drawn:
     scale: FloatArray
 
     def cell_errors(self, filled: FloatArray) -> float:
-        """Mean squared error of judged cells in deviations of the column; of logarithms where values are positive.
+        """Mean squared error of scored cells in deviations of the column; of logarithms where values are positive.
 
-        What is not above 0 there counts as a thousandth of the limit.
+        A filled value that is not above 0 there counts as a thousandth of the limit.
         """
-        if not self.judged.any():
+        if not self.scored.any():
             return np.nan
         found, wanted = filled, self.behind
         if self.kind.positive:
             found = np.log(np.maximum(filled, 1e-3 * self.limit))
             wanted = np.log(self.behind)
-        return float(np.mean(((found - wanted) / self.scale)[self.judged] ** 2))
+        return float(np.mean(((found - wanted) / self.scale)[self.scored] ** 2))
 
 
-def drawn(kind: Kind, n: int, share: float, seed: int) -> Drawn:
+def draw(kind: Kind, n: int, share: float, seed: int) -> Drawn:
     rng = np.random.default_rng([seed, n, round(100 * share), *kind.name.encode()])
     truth, values = truth_of(kind.name), kind.values(rng, n)
     if kind.name == "several limits":
@@ -176,9 +176,9 @@ def drawn(kind: Kind, n: int, share: float, seed: int) -> Drawn:
         mean, sd, limit = truth.mean - limit[0], np.full(D, truth.sd), np.zeros_like(limit)
     x, inlier = _as_seen(kind.name, rng, behind, limit, share)
     hidden = x <= limit
-    judged = hidden & inlier & (kind.name != "counts")
+    scored = hidden & inlier & (kind.name != "counts")
     scale = np.full(D, truth.log_sd) if kind.positive else sd
-    return Drawn(kind, x, behind, limit, hidden, judged, options, truth.correlation, mean, sd, scale)
+    return Drawn(kind, x, behind, limit, hidden, scored, options, truth.correlation, mean, sd, scale)
 
 
 def _as_seen(
@@ -194,9 +194,9 @@ def _as_seen(
         inlier = rng.random(x.shape) >= 0.5 * share
         return np.where(inlier, x, 0.0), inlier
     if name == "outlier rows":
-        strange = rng.permutation(len(x)) < max(1, round(OUTLIERS * len(x)))
+        outlying = rng.permutation(len(x)) < max(1, round(OUTLIERS * len(x)))
         centre = behind.mean(axis=0) + AWAY
-        return np.where(strange[:, None], centre + rng.standard_normal(x.shape), x), inlier & ~strange[:, None]
+        return np.where(outlying[:, None], centre + rng.standard_normal(x.shape), x), inlier & ~outlying[:, None]
     if name == "bad cells":
         inlier = rng.random(x.shape) >= BAD
         return np.where(inlier, x, x + OFF), inlier

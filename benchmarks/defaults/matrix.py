@@ -1,10 +1,10 @@
-"""The matrix: errors of the default over the best of its own options and over its rivals'; was it off, was it said.
+"""The matrix: errors of the default over the best of its own options and over its rivals'; wrong answers and warnings.
 
 An error is the root mean square over all tables of a place (kind x rows x share hidden). The best of its own options is
 the one with the least error on the other tables of the place, for each of them in turn: the least of ten noisy errors
 of one and the same tables would be too small. A table is off where its means or its correlations are off by more than
-two of their standard errors (root mean square over columns or pairs); it was told where the fit warned or had a
-diagnostic.
+two of their standard errors (root mean square over columns or pairs); it was warned of where the fit warned or had
+a diagnostic.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ import numpy as np
 
 from benchmarks.cells.accuracy import set_threads
 from benchmarks.defaults.answers import OWN, QUANTITIES, RIVALS, ROBUST, Answer, Default, default, own, rms
-from benchmarks.defaults.kinds import KINDS, SHARES, SIZES, Kind, drawn
-from benchmarks.studies import show, told
+from benchmarks.defaults.kinds import KINDS, SHARES, SIZES, Kind, draw
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
 from unrelu.passes.engine import available_cores
 
 TABLES, QUICK = 20, 6  # a place; with so few, half hidden only
-WITHIN, SAID, FALSE = 1.10, 0.95, 0.05
+WITHIN, WARNED, FALSE = 1.10, 0.95, 0.05
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Place:
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One table: what the default said, its own options, its rivals."""
+    """One table: the answers of the default, of its own options and of its rivals."""
 
     ours: Default
     own: dict[str, Answer]
@@ -51,11 +51,11 @@ class Trial:
 def trial(task: tuple[Place, int]) -> Trial:
     place, seed = task
     options = OWN | ROBUST if place.kind.dirty else OWN
-    table = drawn(place.kind, place.n, place.share, seed)
+    table = draw(place.kind, place.n, place.share, seed)
     return Trial(
         default(table, seed),
         {name: own(table, given) for name, given in options.items()},
-        {name: ask(table) for name, ask in RIVALS.items()},
+        {name: rival(table) for name, rival in RIVALS.items()},
     )
 
 
@@ -66,7 +66,7 @@ def places(most: int) -> list[Place]:
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """Of a place: errors by quantity."""
+    """The trials of a place, and their errors by quantity."""
 
     place: Place
     trials: list[Trial]
@@ -102,17 +102,14 @@ class Summary:
         return ratio * math.exp(-2.0 * math.sqrt(n - 1) * float(np.log(rest).std()))
 
     @property
-    def refused(self) -> int:
-        return sum(any(word.startswith("refused") for word in t.ours.told) for t in self.trials)
+    def n_refused(self) -> int:
+        return sum(any(word.startswith("refused") for word in t.ours.warned) for t in self.trials)
 
     @property
     def z(self) -> tuple[float, float]:
         """Root mean squares of means and correlations in standard errors."""
         ours = [t.ours for t in self.trials]
         return rms(np.array([t.z_means for t in ours])), rms(np.array([t.z_correlations for t in ours]))
-
-    def share(self, asked: list[bool]) -> float:
-        return float(np.mean(asked)) if asked else math.nan
 
 
 def run(most: int) -> list[Claim]:
@@ -122,8 +119,8 @@ def run(most: int) -> list[Claim]:
         found = dict(zip(tasks, pool.map(trial, tasks, chunksize=4), strict=True))
     summaries = [Summary(place, [found[place, seed] for seed in seeds]) for place in everywhere]
     print_errors(summaries)
-    print_told(summaries)
-    return told(*claims_of(summaries))
+    print_warnings(summaries)
+    return print_claims(*claims_of(summaries))
 
 
 def figure(value: float) -> str:
@@ -132,42 +129,42 @@ def figure(value: float) -> str:
 
 def print_errors(summaries: list[Summary]) -> None:
     for quantity, name in enumerate(QUANTITIES):
-        said = [rival for rival in RIVALS if np.isfinite(summaries[0].error(quantity, rival))]
+        named = [rival for rival in RIVALS if np.isfinite(summaries[0].error(quantity, rival))]
         rows = []
         for each in summaries:
             best, option = each.best(quantity)
             ours = each.error(quantity)
             if math.isnan(ours):
                 continue
-            beside = [figure(ours / each.error(quantity, rival)) for rival in said]
+            beside = [figure(ours / each.error(quantity, rival)) for rival in named]
             rows.append([each.place.name, figure(ours), figure(ours / best), *beside, option])
         show(
             f"Errors of {name}: the default's, and over those of others ({len(summaries[0].trials)} tables a place)",
-            ["", "error", "/ best own", *(f"/ {rival}" for rival in said), "best own"],
+            ["", "error", "/ best own", *(f"/ {rival}" for rival in named), "best own"],
             rows,
         )
 
 
-def print_told(summaries: list[Summary]) -> None:
+def print_warnings(summaries: list[Summary]) -> None:
     rows = []
     for each in summaries:
         ours = [t.ours for t in each.trials]
-        words = [word for t in ours for word in t.told]
+        words = [word for t in ours for word in t.warned]
         often = ", ".join(sorted(set(words), key=words.count, reverse=True)[:3])
-        off = [bool(t.told) for t in ours if t.off]
+        off = [bool(t.warned) for t in ours if t.off]
         rows.append(
             [
                 each.place.name,
                 *(figure(z) for z in each.z),
                 f"{np.mean([t.off for t in ours]):.0%}",
-                f"{np.mean([bool(t.told) for t in ours]):.0%}",
+                f"{np.mean([bool(t.warned) for t in ours]):.0%}",
                 "" if not off else f"{np.mean(off):.0%}",
                 str(sum(t.absurd for t in ours)) if each.place.kind.positive else "",
                 often,
             ]
         )
-    header = ["", "rms z means", "rms z correlations", "off", "told", "told of off", "absurd", "what was told"]
-    show("Off by more than two standard errors, and told", header, rows)
+    header = ["", "rms z means", "rms z correlations", "wrong", "warned", "warned of wrong", "absurd", "warnings"]
+    show("Wrong by more than two standard errors, and warnings", header, rows)
 
 
 def worst(summaries: list[Summary], quantity: int) -> tuple[float, str]:
@@ -196,22 +193,32 @@ def claims_of(summaries: list[Summary]) -> list[Claim]:
                 claims.append(Claim(f"  default / {rival}, median place", float(np.nanmedian(ratios)), note=note))
     unclean = [t.ours for each in summaries if not each.place.kind.clean for t in each.trials]
     clean = [t.ours for each in summaries if each.place.kind.clean for t in each.trials]
-    off = [bool(t.told) for t in unclean if t.off]
+    off = [bool(t.warned) for t in unclean if t.off]
     systematic = [each for each in summaries if max(each.z) > 2.0]
-    silent = [each.place.name for each in systematic if np.mean([bool(t.ours.told) for t in each.trials]) < SAID]
-    alarms = [bool(t.told) for t in clean]
+    silent = [each.place.name for each in systematic if np.mean([bool(t.ours.warned) for t in each.trials]) < WARNED]
+    alarms = [bool(t.warned) for t in clean]
     absurd = sum(t.ours.absurd for each in summaries for t in each.trials)
-    refused = sum(each.refused for each in summaries)
+    refused = sum(each.n_refused for each in summaries)
     return [
         *claims,
-        Claim("told, of tables that are off", float(np.mean(off)) if off else 1.0, least=SAID, note=f"{len(off)} off"),
         Claim(
-            "places that are off and told in fewer than 95 % of their tables",
+            "share with a warning, of tables that are wrong",
+            float(np.mean(off)) if off else 1.0,
+            least=WARNED,
+            note=f"{len(off)} wrong",
+        ),
+        Claim(
+            "places that are wrong, with a warning in fewer than 95 % of their tables",
             len(silent),
             most=0.0,
             note=f"of {len(systematic)}: {'; '.join(silent)}",
         ),
-        Claim("told, of clean tables", float(np.mean(alarms)), most=FALSE, note=f"{sum(alarms)} of {len(alarms)}"),
+        Claim(
+            "share with a warning, of clean tables",
+            float(np.mean(alarms)),
+            most=FALSE,
+            note=f"{sum(alarms)} of {len(alarms)}",
+        ),
         Claim("absurd values of positive columns: filled, drawn, predicted, sampled", absurd, most=0.0),
         Claim("tables that the default refuses", refused, most=0.0),
     ]

@@ -10,16 +10,16 @@ import warnings
 import numpy as np
 
 import unrelu
-from benchmarks.defaults.kinds import NAMED, R, drawn
+from benchmarks.defaults.kinds import NAMED, R, draw
 from benchmarks.defaults.matrix import QUICK
-from benchmarks.rubin import pooled
-from benchmarks.studies import show, told
+from benchmarks.rubin import pool
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
 
 ROWS, DRAWS, TABLES, FEW = 100, 20, 600, 150
 FLOORED = (0.6, 0.8)
-ASKED = ("mean", "slope", "correlation")
+ESTIMANDS = ("mean", "slope", "correlation")
 LEAST, MOST = 93.0, 97.0
 
 
@@ -33,13 +33,13 @@ def answers(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def covers(share: float, seed: int) -> FloatArray:
-    table = drawn(NAMED["normal"], ROWS, share, seed)
+    table = draw(NAMED["normal"], ROWS, share, seed)
     truth = np.array([table.mean[1], R, np.arctanh(R)])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         several = unrelu.FloorImputer(**table.options).fit(table.x).draw(table.x, DRAWS, random_state=seed)
     found = [answers(each[:, 0], each[:, 1]) for each in several]
-    centre, reach = pooled(np.array([a for a, _ in found]), np.array([b for _, b in found]), ROWS - 2)
+    centre, reach = pool(np.array([a for a, _ in found]), np.array([b for _, b in found]), ROWS - 2)
     return np.abs(centre - truth) <= reach
 
 
@@ -50,7 +50,7 @@ def run(most: int) -> list[Claim]:
         found = 100.0 * np.mean([covers(share, seed) for seed in range(tables)], axis=0)
         rows.append([f"{share:.0%} floored", *(f"{each:.1f}" for each in found)])
         note = f"{tables} tables, standard error {100.0 * np.sqrt(0.05 * 0.95 / tables):.1f}"
-        for name, each in zip(ASKED, found, strict=True):
+        for name, each in zip(ESTIMANDS, found, strict=True):
             claims.append(Claim(f"Rubin's rules, {share:.0%} floored, {name}", float(each), MOST, LEAST, note))
-    show(f"Coverage (%) of 95 % intervals, {DRAWS} draws, n = {ROWS}", ["", *ASKED], rows)
-    return told(*claims)
+    show(f"Coverage (%) of 95 % intervals, {DRAWS} draws, n = {ROWS}", ["", *ESTIMANDS], rows)
+    return print_claims(*claims)

@@ -1,4 +1,4 @@
-"""What the default takes: a table that people look at, and one beside the papers' model in one pass."""
+"""Time of the default: on a table of usual size, and on a large one over that of one pass with normal margins."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.studies import told
+from benchmarks.studies import print_claims
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussianLearner, synthetic
 
@@ -38,7 +38,7 @@ def run(most: int) -> list[Claim]:  # noqa: ARG001 - one table of each size is e
         warnings.simplefilter("ignore")
         small, large = least(floored(1000, 10)), floored(100_000, 50)
         plain, ours = least(large, method="one_pass", margins="normal"), least(large)
-    return told(
+    return print_claims(
         Claim("seconds of the default, 1,000 x 10, half floored", small, most=0.5),
         Claim(
             "default / one_pass with normal margins, 100,000 x 50",

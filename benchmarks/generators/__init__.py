@@ -1,4 +1,4 @@
-"""Networks that widen: a whole generator from its samples, beside rivals; noise, outlier rows and what is refused.
+"""Networks that widen: a whole generator from its samples, beside rivals; noise, outlier rows and refusals.
 
 sizes.py      120 <- 30 <- 6 and larger: units, weights, inputs, seconds; the number of inputs given or not
 unequal.py    units that are off in 10 to 90 % of the rows
@@ -6,9 +6,9 @@ linear.py     outputs without a rectifier
 samples.py    samples of the recovered generator against fresh rows, by a two-sample test
 rivals.py     successive projection, non-negative factors and an autoencoder: fresh rows rebuilt, and weights
 noise.py      noise, outlier rows and single precision
-refusals.py   tables that cannot be recovered: what is said, and when
+refusals.py   tables that cannot be recovered: errors and warnings, and seconds until then
 networks.py   networks to recover, and their rows
-recovered.py  what was recovered, and how far it is from the truth
+recovered.py  a recovered network, and its distance from the truth
 
     python -m benchmarks.generators [STUDY ...] [--seeds N]
 

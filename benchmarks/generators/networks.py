@@ -54,20 +54,20 @@ class Network:
     def hidden(self, z: FloatArray) -> FloatArray:
         return np.asarray(np.maximum(z @ self.A1.T + self.b1, 0.0))
 
-    def seen(self, T: FloatArray) -> FloatArray:
-        """What is seen of A2 h + b2."""
+    def outputs(self, T: FloatArray) -> FloatArray:
+        """The outputs of A2 h + b2: with ``rectified`` cut off at 0."""
         return np.asarray(np.maximum(T, 0.0)) if self.rectified else T
 
     def rows(self, n: int, *seed: int) -> Rows:
         z = np.random.default_rng([*seed, 17]).standard_normal((n, self.A1.shape[1]))
         H = self.hidden(z)
         T = H @ self.A2.T + self.b2
-        return Rows(self, z, H, T, self.seen(T), np.ones(n, dtype=bool))
+        return Rows(self, z, H, T, self.outputs(T), np.ones(n, dtype=bool))
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Inputs z, units H, T = A2 h + b2 and the table X that is seen of them; ``inlier`` is False for outliers."""
+    """Inputs z, units H, T = A2 h + b2 and the table X of outputs; ``inlier`` is False for outlier rows."""
 
     network: Network
     z: FloatArray
@@ -80,7 +80,7 @@ class Rows:
         """With noise inside the rectifier, of this share of T's root mean square."""
         noise = np.random.default_rng([seed, 1]).standard_normal(self.T.shape)
         size = float(np.sqrt((self.T**2).mean()))
-        return replace(self, X=self.network.seen(self.T + share * size * noise))
+        return replace(self, X=self.network.outputs(self.T + share * size * noise))
 
     def with_outliers(self, kind: str, share: float, seed: int) -> Rows:
         """With this share of the rows replaced, as :class:`benchmarks.rivals.layers.Layers` does, then rectified."""
@@ -88,9 +88,9 @@ class Rows:
         layers = Layers(net.A2, net.A1, net.b1, self.H, self.T - net.b2)
         replaced = layers.with_outliers(kind, share, seed).X
         inlier = np.asarray((replaced == layers.X).all(axis=1))
-        return replace(self, X=np.where(inlier[:, None], self.X, net.seen(replaced + net.b2)), inlier=inlier)
+        return replace(self, X=np.where(inlier[:, None], self.X, net.outputs(replaced + net.b2)), inlier=inlier)
 
 
-def drawn(size: Size, seed: int, rectified: bool = True) -> Rows:
+def draw(size: Size, seed: int, rectified: bool = True) -> Rows:
     """A network and its rows."""
     return Network.draw(size, seed, rectified).rows(size.n, seed)

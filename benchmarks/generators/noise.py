@@ -1,7 +1,7 @@
 """Noise inside the rectifier, outlier rows and single precision, with and without the outer rectifier: measured.
 
 With noise a unit counts as right where its heights' sine is at most ten times the noise's share, and a fit as silent
-where a unit is wrong, or missing, and nothing was said.
+where a unit is wrong, or missing, without a warning.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.generators.networks import SIZES, Rows, Size, drawn
+from benchmarks.generators.networks import SIZES, Rows, Size, draw
 from benchmarks.generators.recovered import RIGHT, Recovered, recover, warm_up
 from benchmarks.generators.sizes import median
 from benchmarks.rivals.layers import OUTLIERS
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 
 SEEDS, OUTLYING, SECONDS = 3, 0.05, 120.0
@@ -24,10 +24,10 @@ HEADER = ["", "", "draws", "units found", "right", "unnamed", "silent", "A2 sine
 
 @dataclass(frozen=True)
 class Case:
-    """How a table is spoiled, and how large a right unit's sine may be then."""
+    """A kind of noise or outliers, and the largest sine of a right unit under it."""
 
     name: str
-    spoiled: Callable[[Rows, int], Rows]
+    spoil: Callable[[Rows, int], Rows]
     tolerance: float = RIGHT
     single: bool = False
 
@@ -56,15 +56,15 @@ def run(most: int = 10**9, size: Size = SIZES[0]) -> list[Claim]:
     for rectified in (True, False):
         outer = "rectified" if rectified else "not rectified"
         for case in CASES:
-            fits = [fitted(case, size, seed, rectified) for seed in range(min(SEEDS, most))]
+            fits = [fit_case(case, size, seed, rectified) for seed in range(min(SEEDS, most))]
             rows.append([outer, case.name, *figures(fits, case.tolerance)])
-            claims += measured(f"{case.name}, {outer}, {size}", fits, case.tolerance)
-    show(f"{size}, at most {SECONDS:.0f} s a fit", [*HEADER, "said"], rows)
-    return told(*claims)
+            claims += claims_of(f"{case.name}, {outer}, {size}", fits, case.tolerance)
+    show(f"{size}, at most {SECONDS:.0f} s a fit", [*HEADER, "warnings"], rows)
+    return print_claims(*claims)
 
 
-def fitted(case: Case, size: Size, seed: int, rectified: bool) -> Recovered:
-    rows = case.spoiled(drawn(size, seed, rectified), seed)
+def fit_case(case: Case, size: Size, seed: int, rectified: bool) -> Recovered:
+    rows = case.spoil(draw(size, seed, rectified), seed)
     return recover(rows, size.q, rows.X.astype(np.float32) if case.single else None, max_seconds=SECONDS)
 
 
@@ -86,14 +86,14 @@ def figures(fits: Sequence[Recovered], tolerance: float) -> list[str]:
 
 
 def is_silent(fit: Recovered, tolerance: float) -> bool:
-    return not fit.said and fit.right(tolerance) < fit.truth.H.shape[1]
+    return not fit.warned and fit.right(tolerance) < fit.truth.H.shape[1]
 
 
-def measured(what: str, fits: Sequence[Recovered], tolerance: float) -> list[Claim]:
+def claims_of(what: str, fits: Sequence[Recovered], tolerance: float) -> list[Claim]:
     share = np.mean([fit.right(tolerance) for fit in fits]) / fits[0].truth.H.shape[1]
     worst = f"A2's worst sine {max(fit.sine for fit in fits):.1e}, z {max(fit.inputs_error for fit in fits):.1e}"
     return [
         Claim(f"share of units found within {tolerance:g}, {what}", float(share), note=worst),
-        Claim("  fits with wrong or missing units that said nothing", sum(is_silent(fit, tolerance) for fit in fits)),
+        Claim("  fits with wrong or missing units without a warning", sum(is_silent(fit, tolerance) for fit in fits)),
         Claim("  seconds, slowest", max(fit.seconds for fit in fits)),
     ]

@@ -1,4 +1,4 @@
-"""What was recovered from a network's rows, and how far it is from the truth."""
+"""A network recovered from its rows, and its distance from the truth."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import unrelu
-from benchmarks.generators.networks import SIZES, Rows, Size, drawn
+from benchmarks.generators.networks import SIZES, Rows, Size, draw
 from benchmarks.rivals.layers import sines, worst_sine
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import CannotPeelError, UnreluWarning
@@ -24,11 +24,11 @@ PATIENCE = 600.0  # seconds
 
 @dataclass(frozen=True, eq=False)
 class Parts:
-    """A2, b2 and the outputs that they are known of; A1, b1; units and inputs of the rows that are marked."""
+    """A2, b2 and a mask of outputs that have them; A1, b1; a mask of rows, and their units and inputs."""
 
     weights: FloatArray
     bias: FloatArray
-    known: BoolArray
+    identified: BoolArray
     input_weights: FloatArray | None
     input_bias: FloatArray | None
     rows: BoolArray
@@ -69,19 +69,19 @@ class Parts:
 
 @dataclass(frozen=True, eq=False)
 class Recovered:
-    """``model`` is None where it was refused; ``said`` are the warnings, by kind, and the error, by name, in words."""
+    """A recovery; ``model`` is None where it was refused, ``warned`` the kinds of warnings and errors with texts."""
 
     truth: Rows
     model: Any
     parts: Parts | None
     seconds: float
-    said: tuple[tuple[str, str], ...]
+    warned: tuple[tuple[str, str], ...]
     units_found: int
 
     @property
     def words(self) -> str:
-        """Kinds and names of what was said."""
-        return ", ".join(dict.fromkeys(name for name, _ in self.said)) or "nothing"
+        """Kinds of the warnings and the name of the error."""
+        return ", ".join(dict.fromkeys(name for name, _ in self.warned)) or "nothing"
 
     # --- units ------------------------------------------------------------------------------------
 
@@ -110,10 +110,10 @@ class Recovered:
 
     @property
     def sine(self) -> float:
-        """Of A2's worst column, over the outputs that it is known of; 1 where units are missing."""
-        if self.parts is None or not self.parts.known.any():
+        """The sine of A2's worst column, over the outputs that have weights; 1 where units are missing."""
+        if self.parts is None or not self.parts.identified.any():
             return 1.0
-        return worst_sine(self.parts.weights[self.parts.known], self.truth.network.A2[self.parts.known])
+        return worst_sine(self.parts.weights[self.parts.identified], self.truth.network.A2[self.parts.identified])
 
     @property
     def inputs_error(self) -> float:
@@ -126,7 +126,7 @@ class Recovered:
 
     @property
     def rows_determined(self) -> float:
-        """Share of the rows whose inputs are known."""
+        """The share of rows that determine their inputs."""
         if self.parts is None or self.parts.inputs is None:
             return 0.0
         return float(np.isfinite(self.parts.inputs).all(axis=1).sum() / len(self.truth.X))
@@ -134,11 +134,11 @@ class Recovered:
     @property
     def input_weight_errors(self) -> tuple[float, float, float]:
         """Relative errors of (A1, b1): after the best affine map of z, after the best rotation, and after a rotation
-        where z is made standard by the moments of the true z, which nobody who has these rows alone can do better."""
+        where z is made standard by the moments of the true z, which is the optimum for these rows."""
         parts, net = self.parts, self.truth.network
         if parts is None or parts.input_weights is None or parts.input_bias is None or self.sine == 1.0:
             return 1.0, 1.0, 1.0
-        weights, A2 = parts.weights[parts.known], net.A2[parts.known]
+        weights, A2 = parts.weights[parts.identified], net.A2[parts.identified]
         partners = sines(weights, A2)[1]
         scale = np.linalg.norm(A2[:, partners], axis=0) / np.linalg.norm(weights, axis=0)  # h found / h true
         A1, b1 = net.A1[partners] * scale[:, None], net.b1[partners] * scale
@@ -177,8 +177,8 @@ def rotation_error(found: FloatArray, truth: FloatArray) -> float:
     if found.shape != truth.shape:
         return 1.0
     u, _, vt = np.linalg.svd(found[:, :-1].T @ truth[:, :-1])
-    turned = np.column_stack([found[:, :-1] @ u @ vt, found[:, -1]])
-    return float(np.linalg.norm(turned - truth) / np.linalg.norm(truth))
+    rotated = np.column_stack([found[:, :-1] @ u @ vt, found[:, -1]])
+    return float(np.linalg.norm(rotated - truth) / np.linalg.norm(truth))
 
 
 def recover(
@@ -203,27 +203,27 @@ def recover(
                 model = unrelu.peel(table, [width], n_inputs=n_inputs, max_seconds=max_seconds)
             else:
                 model = learner.fit(table)
-        except Exception as error:  # one that is not unrelu's is told as what it is
+        except Exception as error:  # one that is not unrelu's is recorded under its own name
             refused = [(type(error).__name__, str(error))]
             units = getattr(error.report, "units_found", 0) if isinstance(error, CannotPeelError) else 0
     seconds = time.perf_counter() - start
-    said = [(one.message.kind, str(one.message)) for one in caught if isinstance(one.message, UnreluWarning)]
+    warned = [(one.message.kind, str(one.message)) for one in caught if isinstance(one.message, UnreluWarning)]
     parts = None
     if isinstance(model, unrelu.Peeled) and model.layers:
         parts, units = Parts.of_peeled(model), model.layers[0].report.units_found
     elif isinstance(model, unrelu.TwoLayerReLULearner):
         parts, units = Parts.of_learner(model, rows.X), model.report_.units_found
-    return Recovered(rows, model, parts, seconds, (*said, *refused), units)
+    return Recovered(rows, model, parts, seconds, (*warned, *refused), units)
 
 
 @lru_cache(maxsize=20)
 def of_first_size(seed: int) -> Recovered:
-    """The first of ``SIZES``, its number of inputs given: several studies look at it."""
-    return recover(drawn(SIZES[0], seed), SIZES[0].q)
+    """The first of ``SIZES``, its number of inputs given: several studies use it."""
+    return recover(draw(SIZES[0], seed), SIZES[0].q)
 
 
 def warm_up() -> None:
-    """Compile what is compiled, on networks that are quickly done with."""
+    """Compile the kernels, on small networks."""
     small = Size(60, 12, 4, 1500)
     for rectified in (True, False):
-        recover(drawn(small, 0, rectified), small.q, max_seconds=20.0)
+        recover(draw(small, 0, rectified), small.q, max_seconds=20.0)

@@ -1,6 +1,6 @@
-"""What a user would take instead: fresh rows rebuilt, and the weights A2 after matching.
+"""Alternatives of a user: fresh rows rebuilt, and the weights A2 after matching.
 
-Successive projection and NMF are told p and rebuild a row from p numbers; NMF with q, the autoencoder and unrelu from
+Successive projection and NMF get p and rebuild a row from p numbers; NMF with q, the autoencoder and unrelu from
 q. The autoencoder is scikit-learn's MLPRegressor x -> (d, q, p) -> x, cut off at 0: its last layer stands for A2. With
 ReLU, which it has at its q inputs too, some of them are lost; tanh rebuilds better.
 """
@@ -22,13 +22,13 @@ from threadpoolctl import threadpool_limits
 from benchmarks.generators.networks import SIZES, Rows
 from benchmarks.generators.recovered import THREADS, Recovered, of_first_size
 from benchmarks.rivals.layers import successive_projection, worst_sine
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
 
 SEEDS, FRESH = 3, 2000
-MINUTES, TRIAL = 10.0, 0.2  # of the autoencoder: in the whole study, and where it is asked for fewer draws
-_STARTS, _EPOCHS, _STEP = 4, 5, 2e-3  # of the autoencoder; epochs between looks at the clock
+MINUTES, TRIAL = 10.0, 0.2  # of the autoencoder: in the whole study, and where there are fewer draws
+_STARTS, _EPOCHS, _STEP = 4, 5, 2e-3  # of the autoencoder; epochs between readings of the clock
 
 
 class Rival(NamedTuple):
@@ -45,14 +45,14 @@ def run(most: int = 10**9) -> list[Claim]:
     for seed in range(min(SEEDS, most)):
         fit = of_first_size(seed)
         fresh = fit.truth.network.rows(FRESH, seed, 5).X
-        known = np.ones(fresh.shape[1], dtype=bool) if fit.parts is None or not fit.complete else fit.parts.known
+        outputs = np.ones(fresh.shape[1], dtype=bool) if fit.parts is None or not fit.complete else fit.parts.identified
         rebuilt, sine = rebuilt_rows(fit, fresh), fit.sine
-        ours, everywhere = relative_error(rebuilt[:, known], fresh[:, known]), relative_error(rebuilt, fresh)
-        note = f"{known.sum()} outputs that are known; {everywhere:.2g} with the others as their mean; {fit.words}"
+        ours, everywhere = relative_error(rebuilt[:, outputs], fresh[:, outputs]), relative_error(rebuilt, fresh)
+        note = f"{outputs.sum()} outputs with weights; {everywhere:.2g} with the others as their mean; {fit.words}"
         rows.append([f"{seed}", "unrelu", f"{SIZES[0].q}", f"{ours:.1e}", "1", f"{sine:.1e}", f"{fit.seconds:.0f}"])
         claims.append(Claim(f"relative error of fresh rows, {SIZES[0]}, seed {seed}", ours, note=note))
         for name, numbers, rival in rivals_of(fit.truth, minutes if seed == 0 else None):
-            error = relative_error(rival.rebuild(fresh)[:, known], fresh[:, known])
+            error = relative_error(rival.rebuild(fresh)[:, outputs], fresh[:, outputs])
             off = "" if rival.weights is None else f"{worst_sine(rival.weights, fit.truth.network.A2):.2f}"
             rows.append(
                 [f"{seed}", name, f"{numbers}", f"{error:.1e}", f"{error / ours:.1e}", off, f"{rival.seconds:.0f}"]
@@ -60,7 +60,7 @@ def run(most: int = 10**9) -> list[Claim]:
             claims.append(Claim(f"  {name}'s / ours", error / ours, note=f"{error:.3g}; weights' worst sine {off}"))
     header = ["seed", "", "numbers a row", "error of fresh rows", "/ unrelu's", "weights' worst sine", "s"]
     show(f"{SIZES[0]}, {FRESH:,} fresh rows", header, rows)
-    return told(*claims)
+    return print_claims(*claims)
 
 
 def rivals_of(truth: Rows, minutes: float | None) -> list[tuple[str, int, Rival]]:
@@ -87,13 +87,13 @@ def relative_error(rebuilt: FloatArray, X: FloatArray) -> float:
 
 
 def rebuilt_rows(fit: Recovered, fresh: FloatArray) -> FloatArray:
-    """x -> z -> x; what is not determined is the mean of its column."""
+    """x -> z -> x; a value that is not determined is the mean of its column."""
     rebuilt = np.full_like(fresh, np.nan)
     if fit.complete:
         with threadpool_limits(THREADS):
             z = fit.model.transform(fresh)
-            known = np.isfinite(z).all(axis=1)
-            rebuilt[known] = fit.model.inverse_transform(z[known])
+            determined = np.isfinite(z).all(axis=1)
+            rebuilt[determined] = fit.model.inverse_transform(z[determined])
     return np.where(np.isnan(rebuilt), fit.truth.X.mean(axis=0), rebuilt)
 
 

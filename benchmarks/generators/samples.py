@@ -1,9 +1,9 @@
 """Samples of the recovered generator against fresh rows of the true one: energy distance, permuted labels.
 
-A permutation test has its level exactly where both samples have one distribution. A recovered generator takes z as
-standard by
-the moments of its n rows. m rows on each side see that little as long as m is well below 2 n; "its z made standard" is
-the true network after the same, the best that n rows allow. That the test sees errors is shown by a wrong A1.
+A permutation test has its level exactly where both samples have one distribution. In a recovered generator z is
+standard by the moments of its n rows. m rows on each side show little of that as long as m is well below 2 n; "its z
+made standard" is the true network after the same, the best that n rows allow. That the test sees errors is shown by a
+wrong A1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sklearn.metrics import pairwise_distances
 
 from benchmarks.generators.networks import SIZES, Network
 from benchmarks.generators.recovered import of_first_size
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
 
@@ -39,13 +39,16 @@ def run(most: int = 10**9) -> list[Claim]:
         if fit.parts is None or not fit.complete:
             unfit.append(seed)
             continue
-        network, known = fit.truth.network, fit.parts.known  # outputs that are hardly ever on may be unknown
+        network, outputs = (
+            fit.truth.network,
+            fit.parts.identified,
+        )  # outputs that are hardly ever on may have no weights
         samplers = {"recovered": fit.model.sample} | controls(network, fit.truth.z, seed)
         for k, split in np.ndindex(len(samplers), SPLITS):
             name, sampler = list(samplers.items())[k]
             rng = np.random.default_rng([seed, split, k])
             fresh, sample = network.rows(ROWS, seed, split, k).X, sampler(ROWS, rng)
-            p_values.setdefault(name, []).append(energy_test(fresh[:, known], sample[:, known], rng))
+            p_values.setdefault(name, []).append(energy_test(fresh[:, outputs], sample[:, outputs], rng))
     return report(p_values, f"not recovered: seeds {unfit}" if unfit else "")
 
 
@@ -59,10 +62,10 @@ def controls(network: Network, z: FloatArray, seed: int) -> dict[str, Sampler]:
         f"A1 {LONGER - 1.0:.0%} longer": replace(network, A1=LONGER * A1),
         f"A1's entries off by {UNEVEN:.0%}": replace(network, A1=A1 * (1.0 + UNEVEN * noise)),
     }
-    return {name: partial(sampled, other) for name, other in others.items()}
+    return {name: partial(rows_of, other) for name, other in others.items()}
 
 
-def sampled(network: Network, n: int, rng: np.random.Generator) -> FloatArray:
+def rows_of(network: Network, n: int, rng: np.random.Generator) -> FloatArray:
     return network.rows(n, int(rng.integers(2**31))).X
 
 
@@ -81,7 +84,7 @@ def report(p_values: dict[str, list[float]], note: str) -> list[Claim]:
             claims.append(Claim(what, share, bound, note=note))
     title = f"samples against fresh rows, {SIZES[0]}, {ROWS:,} rows on each side, energy distance"
     show(title, ["sample", "tests", "rejected", "binomial band", "median p"], rows)
-    return told(*claims)
+    return print_claims(*claims)
 
 
 def energy_test(first: FloatArray, second: FloatArray, rng: np.random.Generator, n: int = PERMUTATIONS) -> float:

@@ -1,4 +1,4 @@
-"""Ten networks of each size: units found, weights, inputs and seconds; and the smallest with its q to be found."""
+"""Ten networks of each size: units found, weights, inputs and seconds; the smallest size also with an unknown q."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.generators.networks import SIZES, Size, drawn
+from benchmarks.generators.networks import SIZES, Size, draw
 from benchmarks.generators.recovered import RIGHT, Recovered, of_first_size, recover, warm_up
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 
 SEEDS = 10
 SECONDS = dict(zip(SIZES, (60.0, 120.0, 240.0), strict=True))
 HEADER = ["", "draws", "all units", "units", "wrong", "unnamed", "A2 sine", "z error", "rows", "A1 affine", "A1"]
-HEADER += ["A1, true z", "s", "slowest", "said"]
+HEADER += ["A1, true z", "s", "slowest", "warnings"]
 
 
 def run(most: int = 10**9) -> list[Claim]:
@@ -24,20 +24,20 @@ def run(most: int = 10**9) -> list[Claim]:
     for size in SIZES:
         fits = [fit_of(size, seed) for seed in range(min(SEEDS, most))]
         rows.append([str(size), *figures(fits)])
-        claims += as_asked(f"{size}", fits, SECONDS[size])
+        claims += size_claims(f"{size}", fits, SECONDS[size])
     smallest = SIZES[0]
-    fits = [recover(drawn(smallest, seed), "auto") for seed in range(min(SEEDS, most))]
+    fits = [recover(draw(smallest, seed), "auto") for seed in range(min(SEEDS, most))]
     rows.append([f'{smallest}, n_inputs="auto"', *figures(fits)])
-    claims += as_asked(f'{smallest}, n_inputs="auto"', fits, SECONDS[smallest])
+    claims += size_claims(f'{smallest}, n_inputs="auto"', fits, SECONDS[smallest])
     chosen = [inputs_chosen(fit) for fit in fits]
     right = sum(q == smallest.q for q in chosen)
     claims.append(Claim(f"  q={smallest.q} chosen, of {len(fits)}", right, least=nine_of_ten(fits), note=f"{chosen}"))
     show("networks that widen: medians over draws with all units, and the slowest", HEADER, rows)
-    return told(*claims)
+    return print_claims(*claims)
 
 
 def fit_of(size: Size, seed: int) -> Recovered:
-    return of_first_size(seed) if size == SIZES[0] else recover(drawn(size, seed), size.q)
+    return of_first_size(seed) if size == SIZES[0] else recover(draw(size, seed), size.q)
 
 
 def inputs_chosen(fit: Recovered) -> int:
@@ -49,9 +49,11 @@ def nine_of_ten(fits: Sequence[Recovered]) -> int:
     return math.floor(0.9 * len(fits) + 0.5)
 
 
-def as_asked(what: str, fits: Sequence[Recovered], seconds: float | None) -> list[Claim]:
-    """What must be shown of every size; exactness in draws with all units, the others are counted. Without a bound on
-    seconds only wrong units are."""
+def size_claims(what: str, fits: Sequence[Recovered], seconds: float | None) -> list[Claim]:
+    """The claims of every size: exactness in draws with all units, and the number of these draws.
+
+    Without a bound on seconds only wrong units have a bound.
+    """
     bound = None if seconds is None else RIGHT
     whole = [fit for fit in fits if fit.complete]
     slow = [fit.seconds for fit in fits]
@@ -73,7 +75,7 @@ def figures(fits: Sequence[Recovered]) -> list[str]:
     whole = [fit for fit in fits if fit.complete]
     units = fits[0].truth.H.shape[1]
     inner = np.array([fit.input_weight_errors for fit in whole]).reshape(-1, 3)
-    said = sorted({fit.words for fit in fits})
+    warned = sorted({fit.words for fit in fits})
     return [
         f"{len(fits)}",
         f"{len(whole)}",
@@ -86,7 +88,7 @@ def figures(fits: Sequence[Recovered]) -> list[str]:
         *(median(inner[:, column]) for column in range(3)),
         f"{np.median([fit.seconds for fit in fits]):.1f}",
         f"{max(fit.seconds for fit in fits):.1f}",
-        "; ".join(said)[:60],
+        "; ".join(warned)[:60],
     ]
 
 
@@ -95,7 +97,7 @@ def median(values: Sequence[float] | np.ndarray) -> str:
 
 
 def missing(fits: Sequence[Recovered]) -> str:
-    """Draws in which units were not found, and what was said then."""
+    """Draws in which units were not found, and their warnings."""
     short = [(seed, fit) for seed, fit in enumerate(fits) if not fit.complete]
     return "; ".join(f"seed {seed}: {fit.right()} right of {fit.units_found}, {fit.words}" for seed, fit in short)
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from benchmarks.generators.networks import SIZES, Network, Rows, Size
 from benchmarks.generators.recovered import Recovered, nearest_sines, recover, warm_up
-from benchmarks.generators.sizes import HEADER, as_asked, figures
-from benchmarks.studies import show, told
+from benchmarks.generators.sizes import HEADER, figures, size_claims
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 
 SEEDS, LEAST_OFF, MOST_OFF = 5, 0.1, 0.9
@@ -22,11 +22,11 @@ def run(most: int = 10**9) -> list[Claim]:
         fits = [recover(unequal(size, seed), size.q) for seed in range(min(SEEDS, most))]
         what = f"{size}, off in {LEAST_OFF:.0%} to {MOST_OFF:.0%}"
         rows.append([what, *figures(fits)])
-        claims += as_asked(what, fits, seconds=None)
+        claims += size_claims(what, fits, seconds=None)
         share = float(np.mean([fit.right() for fit in fits])) / size.p
         claims.append(Claim("  share of units found", share, note=lost(fits)))
     show("unequal units", HEADER, rows)
-    return told(*claims)
+    return print_claims(*claims)
 
 
 def unequal(size: Size, seed: int) -> Rows:
@@ -36,11 +36,11 @@ def unequal(size: Size, seed: int) -> Rows:
 
 def lost(fits: Sequence[Recovered]) -> str:
     """Shares of rows in which the units that were not found are off."""
-    told_of = []
+    shares = []
     for seed, fit in enumerate(fits):
         if fit.parts is None or fit.complete:
             continue
         hidden, H = fit.parts.hidden, fit.truth.H[fit.parts.rows]
         gone = nearest_sines(H, hidden) > 1e-3 if hidden.shape[1] else np.ones(H.shape[1], dtype=bool)
-        told_of.append(f"seed {seed}: {', '.join(f'{share:.2f}' for share in (H == 0.0).mean(axis=0)[gone])}")
-    return "; ".join(told_of) and f"not found are units off in {'; '.join(told_of)}"
+        shares.append(f"seed {seed}: {', '.join(f'{share:.2f}' for share in (H == 0.0).mean(axis=0)[gone])}")
+    return "; ".join(shares) and f"not found are units off in {'; '.join(shares)}"

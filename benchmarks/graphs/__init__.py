@@ -6,7 +6,7 @@ hard.py       10 % outlier rows with method="robust"; lognormal margins with mar
 coverage.py   95 % intervals of partial correlations
 speed.py      seconds and memory of a fit
 tables.py     graphs, and tables of them
-recipes.py    what is compared
+recipes.py    the methods compared
 
     python -m benchmarks.graphs [STUDY ...] [--seeds N]
 

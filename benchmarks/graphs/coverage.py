@@ -7,7 +7,7 @@ import warnings
 import numpy as np
 
 from benchmarks.graphs.tables import KINDS, Cell, table
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussianGraph
 from unrelu.errors import UnreluWarning
@@ -36,4 +36,4 @@ def run(most: int = 10**9) -> list[Claim]:
         rows.append([str(cell), f"{np.mean(inside):.3f}", f"{np.mean(np.square(ratio)):.2f}", f"{np.mean(wrong):.3f}"])
     claims.append(Claim("coverage of 95% intervals, d=10, n=2,000", float(np.mean(every)), least=LEAST, most=MOST))
     show("Partial correlations without a penalty", ["", "coverage", "mean squared z", "false discoveries"], rows)
-    return told(*claims)
+    return print_claims(*claims)

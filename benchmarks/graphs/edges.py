@@ -1,8 +1,7 @@
 """F1 of the edges in every cell, beside the same recipe on the unfloored rows.
 
-"As many unfloored rows" are the first of them, as many as would know the correlations as well as all floored ones do
-(``graph_.effective_rows``): what remains of the difference to all unfloored rows is what the floor hides from
-anybody.
+"As many unfloored rows" are the first of them, as many as estimate the correlations as well as all floored ones do
+(``graph_.effective_rows``): the rest of the difference to all unfloored rows is information that the floor hides.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import numpy as np
 import unrelu
 from benchmarks.graphs.recipes import default, plain_correlations
 from benchmarks.graphs.tables import KINDS, Cell, f1, table
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 from unrelu.graph.learning import rows_that_would_do
 
@@ -50,12 +49,12 @@ def run(most: int = 10**9) -> list[Claim]:
             main.append(mean["floored"])
         noise = float(np.std(np.subtract(found["unfloored"], found["floored"]), ddof=1) / np.sqrt(len(found["rows"])))
         information = mean["unfloored"] - mean["as many"]
-        note = f"standard error {noise:.3f}; {information:.3f} of it is what the floor hides"
+        note = f"standard error {noise:.3f}; {information:.3f} of it is hidden by the floor"
         claims.append(Claim(f"F1 behind the unfloored rows', {cell}", behind, most=BEHIND, note=note))
-    header = ["", "partial", "F1", "unfloored rows", "rows' worth", "as many unfloored rows"]
+    header = ["", "partial", "F1", "unfloored rows", "effective rows", "as many unfloored rows"]
     show(f"Edges found, {min(TABLES, most)} tables each", header, rows)
     claims.insert(0, Claim("F1, d=20, n=500, 40% floored, mean of four kinds", float(np.mean(main)), least=LEAST))
-    return told(*claims)
+    return print_claims(*claims)
 
 
 def effective_rows(X: np.ndarray) -> float:

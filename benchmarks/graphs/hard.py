@@ -1,7 +1,7 @@
 """Outlier rows with method="robust", and lognormal margins with margins="monotone": F1 beside that of the clean table.
 
 A tenth of the rows are outliers: N(5, 1) in every cell, as in Bulusu et al. 2022; N(1, 16) cut off at 0; or rows with
-all columns high together, many of which lie among the genuine ones. No bound is promised for the last.
+all columns high together, many of which lie among the inlier rows. No bound is promised for the last.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from scipy import stats
 
 from benchmarks.graphs.recipes import default, plain_correlations
 from benchmarks.graphs.tables import KINDS, Cell, f1, table
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
 from unrelu.synthetic import contaminate
@@ -43,8 +43,8 @@ def run(most: int = 10**9) -> list[Claim]:
             bound = None if name == "overlapping" else BEHIND
             claims.append(Claim(f"F1 behind the clean table's, {name}, {cell}", float(lost.mean()), bound, note=note))
         header = ["", *found]
-    show(f"Hard tables, {min(TABLES, most)} each: robust with outliers, free with lognormals", header, rows)
-    return told(*claims)
+    show(f"Hard tables, {min(TABLES, most)} each: robust with outliers, monotone margins with lognormals", header, rows)
+    return print_claims(*claims)
 
 
 def with_outliers(X: FloatArray, kind: str, seed: int) -> FloatArray:

@@ -1,4 +1,4 @@
-"""What is compared, each from rows to a graph."""
+"""The methods compared, each from rows to a graph."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def stars(X: FloatArray) -> BoolArray:
 
 
 def plain_correlations(X: FloatArray, rows: float | None = None) -> BoolArray:
-    """np.corrcoef with what the default selects where rows are many."""
+    """np.corrcoef with the selection of the default where rows are many."""
     return learn_graph(known_of_rows(np.corrcoef(X, rowvar=False), rows or len(X)), "likely").adjacency
 
 

@@ -1,4 +1,4 @@
-"""What a user would take instead, on the same floored rows: F1 of the edges where 40 % and more are floored."""
+"""Alternatives of a user on the same floored rows: F1 of the edges where 40 % and more are floored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.graphs.edges import GRID, MAIN
 from benchmarks.graphs.recipes import default, graphical_lasso_cv, plain_correlations, stars
 from benchmarks.graphs.tables import f1, table
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 
 TABLES = 10
@@ -34,4 +34,4 @@ def run(most: int = 10**9) -> list[Claim]:
             claims.append(Claim(f"F1 ahead of {name}, {cell}", mean["unrelu"] - mean[name], least=0.0))
     header = ["", "unrelu", "np.corrcoef, same selection", "GraphicalLassoCV", "unrelu, stars", "CPU s of each"]
     show(f"Edges found on floored rows, {min(TABLES, most)} tables each, beside rivals", header, rows)
-    return told(*claims)
+    return print_claims(*claims)

@@ -6,7 +6,7 @@ import time
 import warnings
 
 from benchmarks.graphs.tables import Cell, f1, table
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussianGraph
 from unrelu.errors import UnreluWarning
@@ -31,4 +31,4 @@ def run(most: int = 10**9) -> list[Claim]:  # noqa: ARG001 - one table of each s
                 bound = seconds if selection == "auto" else None
                 claims.append(Claim(f"seconds, {selection}, {cell}", took, most=bound, note=f"CPU {used:.2f} s"))
     show("Seconds of a fit", ["", "selection", "seconds", "CPU seconds", "F1"], rows)
-    return told(*claims)
+    return print_claims(*claims)

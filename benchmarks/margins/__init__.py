@@ -1,11 +1,11 @@
-"""Columns that are not normal: what margins of columns are worth, what they cost, and tables drawn from them.
+"""Columns that are not normal: accuracy and cost of learned margins, and tables drawn from them.
 
-correlations.py  correlations without knowing the margins, beside an oracle that is told them and beside rivals
+correlations.py  correlations under unknown margins, beside an oracle with the true ones and beside rivals
 price.py         margins="auto" on tables that are normal
 contaminated.py  the robust method on lognormal tables with outliers
-costs.py         time of a fit with margins over that of a plain one
+costs.py         time of a fit with margins over that of a fit with normal ones
 synthetic.py     synthetic tables beside those of Copulas, on two files of real data
-tables.py        the margins, and how their tables are drawn
+tables.py        the margins, and tables with them
 
 Copulas (it needs a pandas below 3) and latentcor (its fast method needs a SciPy of before 1.10) run in environments of
 their own: UNRELU_COPULAS and UNRELU_LATENTCOR name a Python that has them. Without, they are left out.

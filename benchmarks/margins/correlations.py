@@ -1,6 +1,6 @@
 """Correlations from columns of unknown margin.
 
-The oracle is told the margins: one pass over the latent table. Spearman's and Kendall's bridges, 2 sin(pi rho/6) and
+The oracle has the true margins: one pass over the latent table. Spearman's and Kendall's bridges, 2 sin(pi rho/6) and
 sin(pi tau/2), are those of a table without floors: they ignore the floor and its ties. latentcor has Kendall's bridge
 for columns cut off at 0. Ratios are paired: both methods see the same tables; their noise is a bootstrap's.
 """
@@ -14,9 +14,9 @@ import numpy as np
 from scipy.stats import kendalltau, spearmanr
 
 import unrelu
-from benchmarks.margins.tables import MARGINS, D, Drawn, drawn
+from benchmarks.margins.tables import MARGINS, D, Table, draw
 from benchmarks.rivals.other_python import answer, python_for
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
 
@@ -31,7 +31,7 @@ def solve(table):
 """
 
 
-def learned(x: FloatArray, floor: FloatArray, margin: str) -> tuple[FloatArray, FloatArray]:
+def learn(x: FloatArray, floor: FloatArray, margin: str) -> tuple[FloatArray, FloatArray]:
     """Correlations and their standard errors."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -69,17 +69,17 @@ def names_of(margin: str) -> list[str]:
 class Study:
     """Errors of every method on the tables of one margin and size, and squared z-scores of ours."""
 
-    def __init__(self, margin: str, tables: list[Drawn], oracle: list[FloatArray]) -> None:
+    def __init__(self, margin: str, tables: list[Table], oracle: list[FloatArray]) -> None:
         self.margin, self.tables, self.oracle = margin, tables, oracle
         self.errors: dict[str, list[FloatArray]] = {}
         self.squared_z: dict[str, list[FloatArray]] = {}
         for table in tables:
             x, floor = table.with_margins(names_of(margin))
             truth = table.correlation[UPPER]
-            for margin in ("monotone", "auto", "normal"):
-                estimate, stderr = learned(x, floor, margin)
-                self.errors.setdefault(margin, []).append(estimate - truth)
-                self.squared_z.setdefault(margin, []).append(((estimate - truth) / stderr) ** 2)
+            for kind in ("monotone", "auto", "normal"):
+                estimate, stderr = learn(x, floor, kind)
+                self.errors.setdefault(kind, []).append(estimate - truth)
+                self.squared_z.setdefault(kind, []).append(((estimate - truth) / stderr) ** 2)
             self.errors.setdefault("np.corrcoef", []).append(np.corrcoef(x, rowvar=False)[UPPER] - truth)
 
     def claims(self, n: int) -> list[Claim]:
@@ -96,8 +96,8 @@ class Study:
         return claims
 
 
-def latentcor_rows(tables: list[Drawn], oracle: list[FloatArray], n: int, width: int) -> list[list[str]]:
-    """On the first tables, whatever their margins: it sees ranks alone, with what is floored at 0."""
+def latentcor_rows(tables: list[Table], oracle: list[FloatArray], n: int, width: int) -> list[list[str]]:
+    """On the first tables, whatever their margins: it sees ranks alone, with floored values as 0."""
     python = python_for("latentcor", "UNRELU_LATENTCOR")
     rows = []
     for method, counts in LATENTCOR_TABLES.items() if python else ():
@@ -113,8 +113,8 @@ def latentcor_rows(tables: list[Drawn], oracle: list[FloatArray], n: int, width:
 def run(most: int = 10**9) -> list[Claim]:
     claims: list[Claim] = []
     for n, repetitions in REPETITIONS.items():
-        tables = [drawn(n, seed) for seed in range(min(repetitions, most))]
-        oracle = [learned(table.latent, table.level, "normal")[0] - table.correlation[UPPER] for table in tables]
+        tables = [draw(n, seed) for seed in range(min(repetitions, most))]
+        oracle = [learn(table.latent, table.level, "normal")[0] - table.correlation[UPPER] for table in tables]
         studies = [Study(margin, tables, oracle) for margin in (*MARGINS, MIX)]
         rows = [["oracle", *[f"{rmse(oracle):.4f}"] * len(studies)]]
         labels = {"monotone": "margins='monotone'", "auto": "margins='auto'", "normal": "one_pass on raw values"}
@@ -125,5 +125,5 @@ def run(most: int = 10**9) -> list[Claim]:
             rows.append([name, *[f"{found:.4f}"] * len(studies)])
         rows += latentcor_rows(tables, oracle, n, len(studies))
         show(f"Correlation RMSE, d={D}, n={n:,}, {len(tables)} tables", ["", *(s.margin for s in studies)], rows)
-        claims += told(*(claim for study in studies for claim in study.claims(n)))
+        claims += print_claims(*(claim for study in studies for claim in study.claims(n)))
     return claims

@@ -1,4 +1,4 @@
-"""Time of a fit with margins over that of a plain one, and where it goes; the best of several, in alternation."""
+"""Time of a fit with margins over that of normal ones, and its parts; the best of several, in alternation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import warnings
 
 import unrelu
 from benchmarks.speed import floored, seconds
-from benchmarks.studies import told
+from benchmarks.studies import print_claims
 from benchmarks.table import Claim
 from unrelu.contracts import Assumptions, Block, FloatArray
 from unrelu.fit.margins import fit_margins
@@ -23,12 +23,12 @@ MOST = {"monotone": 2.5, "boxcox": 3.0, "auto": None}
 def parts(x: FloatArray, margin: str) -> dict[str, float]:
     """Seconds of each step, the best of several."""
     limits = limits_of(0.0, None, D)
-    question, pairs = margins_of, PairMomentsQuestion.under(Assumptions((0.0,) * D))
-    margins = question(Block(x))
-    with_margins = Columns(limits.floor, limits.ceiling, margins=fit_margins([margin] * D, margins, limits, None))
+    count_values, pairs = margins_of, PairMomentsQuestion.under(Assumptions((0.0,) * D))
+    values = count_values(Block(x))
+    with_margins = Columns(limits.floor, limits.ceiling, margins=fit_margins([margin] * D, values, limits, None))
     steps = {
-        "margins": lambda: question(Block(x)),
-        "fitting margins": lambda: fit_margins([margin] * D, margins, limits, None),
+        "value counts": lambda: count_values(Block(x)),
+        "margins": lambda: fit_margins([margin] * D, values, limits, None),
         "latent values": lambda: with_margins.latent(x),
         "pair moments": lambda: pairs(Block(x)),
     }
@@ -39,7 +39,9 @@ def run(most: int = 10**9) -> list[Claim]:
     x = floored(N, D)
     learners = {margin: unrelu.RectifiedGaussianLearner(margins=margin) for margin in ("normal", *MOST)}
     times: dict[str, list[float]] = {margin: [] for margin in learners}
-    cores: dict[str, list[float]] = {margin: [] for margin in learners}  # what all cores spent, whoever else used them
+    cores: dict[str, list[float]] = {
+        margin: [] for margin in learners
+    }  # time of all cores, without that of other processes
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for learner in learners.values():
@@ -55,7 +57,7 @@ def run(most: int = 10**9) -> list[Claim]:
         spent = ", ".join(f"{name} {1e3 * each:.0f} ms" for name, each in parts(x, margin).items())
         note = f"{1e3 * min(times[margin]):.0f} ms against {1e3 * plain:.0f} ms; {spent};"
         note += f" time of all cores {min(cores[margin]) / min(cores['normal']):.2f}"
-        name = f"time of margins={margin!r} / of the plain fit, n={N:,}, d={D} (best of {ROUNDS})"
+        name = f"time of margins={margin!r} / of margins='normal', n={N:,}, d={D} (best of {ROUNDS})"
         claims.append(Claim(name, min(times[margin]) / plain, bound, note=note))
         print(f"  {name}: {claims[-1].figure:.2f} ({note})")
-    return told(*claims)
+    return print_claims(*claims)

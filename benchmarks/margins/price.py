@@ -1,7 +1,7 @@
-"""margins="auto" on tables that are normal: what its choice costs.
+"""margins="auto" on tables that are normal: the price of its choice.
 
-Bias and norm are those of the user's units, the median f(b) and half the distance of f(b - s) and f(b + s), over the
-true norm: for a normal column b and s themselves. Both fits see the same tables.
+Mean and std are those of the user's units, the median f(b) and half the distance of f(b - s) and f(b + s), over the
+true std: for a normal column b and s themselves. Both fits see the same tables.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 import unrelu
 from benchmarks.margins.correlations import noise, rmse
-from benchmarks.studies import told
+from benchmarks.studies import print_claims
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
 from unrelu.model import RectifiedGaussian
@@ -22,7 +22,7 @@ REPETITIONS = {300: 300, 500: 300, 5000: 100}
 
 
 def in_user_units(model: RectifiedGaussian) -> tuple[FloatArray, FloatArray]:
-    """(mean, norm) of every column."""
+    """(mean, std) of every column."""
     if model.margins is None:
         return model.mean, model.std
     at = [model.mean + k * model.std for k in (-1, 0, 1)]
@@ -31,11 +31,11 @@ def in_user_units(model: RectifiedGaussian) -> tuple[FloatArray, FloatArray]:
 
 
 def errors(model: RectifiedGaussian, truth: RectifiedGaussian) -> dict[str, FloatArray]:
-    mean, norm = in_user_units(model)
+    mean, std = in_user_units(model)
     upper = np.triu_indices(len(mean), 1)
     return {
         "mean": (mean - truth.mean) / truth.std,
-        "norm": norm / truth.std - 1.0,
+        "std": std / truth.std - 1.0,
         "correlation": (model.correlation - truth.correlation)[upper],
     }
 
@@ -53,14 +53,14 @@ def price(d: int, n: int, tables: int) -> list[Claim]:
             for quantity, error in errors(model, truth).items():
                 quantities.setdefault(quantity, []).append(error)
         kinds.update(f.kind for f in model.margins or ())
-    other = f"of {d * tables} columns {kinds['power']} power, {kinds['free']} free"
+    other = f"of {d * tables} columns {kinds['boxcox']} boxcox, {kinds['monotone']} monotone"
     claims = []
     for quantity, ours in found["auto"].items():
         theirs = found["normal"][quantity]
         note = f"noise {noise(ours, theirs):.4f}; {other}"
         name = f"{quantity} RMSE of 'auto' / of 'normal', normal tables, d={d}, n={n:,}"
         claims.append(Claim(name, rmse(ours) / rmse(theirs), 1.02, note=note))
-    return told(*claims)
+    return print_claims(*claims)
 
 
 def run(most: int = 10**9) -> list[Claim]:

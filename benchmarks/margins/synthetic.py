@@ -1,10 +1,10 @@
 """Synthetic tables beside those of Copulas' GaussianMultivariate, on the two files of real data, where present.
 
 Columns: the mean distance of distribution functions (Kolmogorov and Smirnov's). Zeros: the mean difference of their
-shares; what Copulas draws below 0 counts as a zero. Pairs: the mean difference of Spearman's correlations, and of the
-latent ones that margins="monotone" learns from either table. Both tools fit the same rows and are compared with
-them: all of
-Casco's, and as many of the proteins, drawn at random, as Copulas fits and draws in minutes. No cell is missing.
+shares; a value that Copulas draws below 0 counts as a zero. Pairs: the mean difference of Spearman's correlations, and
+of the latent ones that margins="monotone" learns from either table. Both tools fit the same rows and are compared with
+them: all of Casco's, and as many of the proteins, drawn at random, as Copulas fits and draws in minutes. No cell is
+missing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from scipy.stats import ks_2samp, spearmanr
 import unrelu
 from benchmarks.real.files import present
 from benchmarks.rivals.other_python import answer, python_for
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
 
@@ -73,7 +73,7 @@ def best(found: dict[str, dict[str, float]], quantity: str) -> float:
     return min(of[quantity] for tool, of in found.items() if tool != "unrelu")
 
 
-def compared(name: str, file: str, drawn: int, python: str | None) -> list[Claim]:
+def compare(name: str, file: str, drawn: int, python: str | None) -> list[Claim]:
     table = numbers(file)
     if table is None:
         return []
@@ -83,12 +83,12 @@ def compared(name: str, file: str, drawn: int, python: str | None) -> list[Claim
         found |= {"Copulas": differences(table, raw), "Copulas, log(1 + x)": differences(table, np.expm1(logs))}
     quantities = list(found["unrelu"])
     rows = [[tool, *(f"{of[quantity]:.4f}" for quantity in quantities)] for tool, of in found.items()]
-    margin = f"{len(table):,} x {table.shape[1]}"
-    show(f"{name} ({margin}): differences of synthetic tables from the real one", ["", *quantities], rows)
+    size = f"{len(table):,} x {table.shape[1]}"
+    show(f"{name} ({size}): differences of synthetic tables from the real one", ["", *quantities], rows)
     if python is None:
         return []
     pair = [(q, found["unrelu"][q], best(found, q)) for q in quantities]
-    return told(
+    return print_claims(
         *(
             Claim(f"{name}, {q}: ours / Copulas' better one", a / b, 1.0, note=f"{a:.4f} against {b:.4f}")
             for q, a, b in pair
@@ -100,4 +100,4 @@ def run(most: int = 10**9) -> list[Claim]:
     python = python_for("copulas", "UNRELU_COPULAS")
     if python is None:
         print("Without Copulas only our own differences are shown.", file=sys.stderr)
-    return [claim for name, (file, drawn) in FILES.items() for claim in compared(name, file, min(drawn, most), python)]
+    return [claim for name, (file, drawn) in FILES.items() for claim in compare(name, file, min(drawn, most), python)]

@@ -15,15 +15,15 @@ FLOORED = (0.2, 0.6)  # shares of the columns, from the first to the last before
 
 MARGINS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "lognormal": lambda y: np.exp(0.8 * y),
-    "gamma-like": lambda y: gammaincinv(2.0, ndtr(y)),  # a gamma distribution with a margin of 2
+    "gamma-like": lambda y: gammaincinv(2.0, ndtr(y)),  # a gamma distribution with shape parameter 2
     "bounded": lambda y: ndtr(1.5 * y),  # within 0 and 1, dense at both ends
     "heavy-tailed": lambda y: stdtrit(3.0, ndtr(y)),  # Student's t with 3 degrees of freedom
 }
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
-    """Latent values before the cut, the level of each column's, and the true correlations."""
+class Table:
+    """Latent values before the cut, the level of each column's cut, and the true correlations."""
 
     y: FloatArray
     level: FloatArray
@@ -40,11 +40,11 @@ class Drawn:
         return np.maximum(x, floor), floor
 
 
-def drawn(n: int, seed: int, d: int = D) -> Drawn:
+def draw(n: int, seed: int, d: int = D) -> Table:
     rng = np.random.default_rng([seed, n, d])
     loadings = rng.standard_normal((d, FACTORS)) * rng.uniform(0.3, 1.0, (d, 1))
     covariance = loadings @ loadings.T + np.diag(rng.uniform(0.3, 1.5, d))
     scale = np.sqrt(np.diag(covariance))
     correlation = covariance / np.outer(scale, scale)
     level = ndtri(rng.permutation(np.linspace(*FLOORED, d)))
-    return Drawn(rng.standard_normal((n, d)) @ np.linalg.cholesky(correlation).T, level, correlation)
+    return Table(rng.standard_normal((n, d)) @ np.linalg.cholesky(correlation).T, level, correlation)

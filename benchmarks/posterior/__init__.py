@@ -1,4 +1,4 @@
-"""What the floor hides: densities, draws, imputed cells and full likelihood, beside slow references and rivals.
+"""Behind the floor: densities, draws, imputed cells and full likelihood, beside slow references and rivals.
 
 densities.py    log_prob against exact integrals and quasi-Monte-Carlo; far tails
 draws.py        draws against rejection sampling; posterior means and intervals
@@ -6,7 +6,7 @@ imputation.py   a lognormal table with limits: imputed cells beside the optimum 
 speed.py        seconds for 100,000 rows
 learning.py     full_likelihood against one pass and the Cramer-Rao bound
 tables.py       the lognormal tables, with limits and outlier rows
-rivals.py       what others put into floored cells
+rivals.py       values that other tools put into floored cells
 
     python -m benchmarks.posterior [STUDY ...] [--seeds N]
 """

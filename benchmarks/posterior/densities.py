@@ -2,7 +2,8 @@
 
 One factor, y_j = b_j + l_j z + s_j e_j: the density of a row is one integral over z, by trapezoids. Other covariances:
 Genz' separation of variables on scrambled Sobol points, the least likely cell first; the spread over the scrambles says
-how precise that is. Rows are drawn from the model, about half of their cells at the floor; one more has nothing above.
+how precise that is. Rows are drawn from the model, about half of their cells at the floor; one more has all cells at
+the floor.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from scipy.stats import multivariate_normal, norm
 from scipy.stats.qmc import Sobol
 
 import unrelu
-from benchmarks.margins.tables import drawn
-from benchmarks.studies import told
+from benchmarks.margins.tables import draw
+from benchmarks.studies import print_claims
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
 
@@ -77,8 +78,8 @@ def log_orthant(covariance: FloatArray, upper: FloatArray) -> tuple[float, float
     return float(mean), float(np.std(np.exp(found - mean), ddof=1) / np.sqrt(SCRAMBLES))
 
 
-def separated(model: unrelu.RectifiedGaussian, row: FloatArray) -> tuple[float, float]:
-    """Log density of a row: of what is seen, times an orthant given that."""
+def separate(model: unrelu.RectifiedGaussian, row: FloatArray) -> tuple[float, float]:
+    """Log density of a row: that of the cells seen, times an orthant probability given these."""
     below, mean, v = row <= 0.0, model.mean, model.covariance
     seen = ~below
     if not seen.any():
@@ -101,13 +102,13 @@ def loadings(kind: str, d: int, rng: np.random.Generator) -> FloatArray:
 
 
 def model_of(kind: str, d: int, seed: int) -> tuple[unrelu.RectifiedGaussian, Reference]:
-    """A model with unit variances and floors of 0, and what knows its density."""
+    """A model with unit variances and floors of 0, and a function with its exact density."""
     rng = np.random.default_rng([seed, d])
     mean = rng.uniform(-1.0, 1.0, d) * 2.0 ** (seed % 3)
     if kind == "three factors":
-        return unrelu.RectifiedGaussian(mean, drawn(1, seed, d).correlation), separated
+        return unrelu.RectifiedGaussian(mean, draw(1, seed, d).correlation), separate
     if kind == "a chain of .9":
-        return unrelu.RectifiedGaussian(mean, STRONG ** np.abs(np.subtract.outer(range(d), range(d)))), separated
+        return unrelu.RectifiedGaussian(mean, STRONG ** np.abs(np.subtract.outer(range(d), range(d)))), separate
     loading = loadings(kind, d, rng)
     correlation = np.outer(loading, loading)
     np.fill_diagonal(correlation, 1.0)
@@ -151,7 +152,7 @@ def references_agree() -> Claim:
     differences = []
     for d in WIDTHS:
         model, exact = model_of("one factor, random loadings", d, 0)
-        other, error = separated(model, np.zeros(d))
+        other, error = separate(model, np.zeros(d))
         differences.append(abs(exact(model, np.zeros(d))[0] - other) / max(error, 1e-9))
     return Claim("  exact integral against quasi-Monte-Carlo, in standard errors", max(differences), 5.0)
 
@@ -182,4 +183,4 @@ def far_tails() -> list[Claim]:
 def run(most: int = 10**9) -> list[Claim]:
     models = [min(MODELS if kind in SEPARATED else MODELS_OF_ONE_FACTOR, most) for kind in KINDS]
     claims = [against_reference(kind, number) for kind, number in zip(KINDS, models, strict=True)]
-    return told(*claims, references_agree(), *far_tails())
+    return print_claims(*claims, references_agree(), *far_tails())

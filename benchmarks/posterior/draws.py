@@ -21,7 +21,7 @@ from scipy.stats import ks_2samp, kstest, norm
 
 import unrelu
 from benchmarks.posterior.tables import QUANTILES, lognormal
-from benchmarks.studies import told
+from benchmarks.studies import print_claims
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
 
@@ -54,14 +54,14 @@ class Case:
             parts.append(self.within(self.normals(100_000, rng)))
         return np.concatenate(parts)[:n]
 
-    def drawn(self, seed: int) -> FloatArray:
+    def draw(self, seed: int) -> FloatArray:
         """Ours: copies of the row have streams of their own, and both cores are busy."""
         rows = np.tile(self.row, (COPIES, 1))
         draws = self.model.sample_latent(rows, n_draws=DRAWS // COPIES, random_state=seed, below="latent")
         return draws.reshape(-1, len(self.row))[:, 2:]
 
     def means_given_others(self, y: FloatArray) -> FloatArray:
-        """Of every draw and cell: E[y_j | the other hidden cells], a cut-off normal's mean."""
+        """E[y_j | the other hidden cells] of every draw and cell: a cut-off normal's mean."""
         precision = np.linalg.inv(self.covariance)
         spread = 1.0 / np.sqrt(np.diagonal(precision))
         centre = y - (y - self.mean) @ precision * spread**2
@@ -99,7 +99,7 @@ def case(seed: int) -> Case:
 
 
 def correlation_and_error(y: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Of every pair, from the influence function u v - r (u^2 + v^2)/2."""
+    """Correlation and its error of every pair, from the influence function u v - r (u^2 + v^2)/2."""
     i, j = np.triu_indices(y.shape[1], 1)
     u = (y - y.mean(axis=0)) / y.std(axis=0)
     r = np.asarray(np.corrcoef(y, rowvar=False))[i, j]
@@ -108,7 +108,7 @@ def correlation_and_error(y: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def p_values(ours: FloatArray, theirs: FloatArray) -> FloatArray:
-    """Of every cell's margin and of every pair's correlation."""
+    """p-values of every cell's distribution and of every pair's correlation."""
     p = [ks_2samp(a, b).pvalue for a, b in zip(ours.T, theirs.T, strict=True)]
     if ours.shape[1] == 1:
         return np.array(p)
@@ -120,10 +120,10 @@ def against_rejection(models: int) -> list[Claim]:
     p, shifts, noises, walked = [], [], [], 0
     for seed in range(models):
         of = case(seed)
-        with warnings.catch_warnings(record=True) as said:
+        with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            ours = of.drawn(seed)
-        walked += any("dependent-draws" in getattr(each.message, "kinds", ()) for each in said)
+            ours = of.draw(seed)
+        walked += any("dependent-draws" in getattr(each.message, "kinds", ()) for each in caught)
         theirs = of.rejection(KEPT, np.random.default_rng([seed, 1]))
         p.append(p_values(ours, theirs))
         both = np.concatenate([ours, theirs])
@@ -148,7 +148,7 @@ def coverage(tables: int) -> list[Claim]:
     """Shares of floored cells, of lognormal tables, within their intervals from 5 to 95 %."""
     claims = []
     for level in QUANTILES:
-        learned, known = [], []
+        learned, true = [], []
         for seed in range(tables):
             table = lognormal(level, seed)
             imputer = unrelu.FloorImputer(floor=table.limit, margins="log").fit(table.x)
@@ -156,12 +156,12 @@ def coverage(tables: int) -> list[Claim]:
             learned.append(np.mean((table.truth[table.floored] >= low) & (table.truth[table.floored] <= high)))
             y, truth = np.log(table.x), np.log(table.truth[table.floored])
             low, high = (table.distribution.impute(y, quantile=q)[table.floored] for q in (0.05, 0.95))
-            known.append(np.mean((truth >= low) & (truth <= high)))
-        note = f"by the true parameters {100 * np.mean(known):.2f}; {tables} tables of 500 x 10"
+            true.append(np.mean((truth >= low) & (truth <= high)))
+        note = f"by the true parameters {100 * np.mean(true):.2f}; {tables} tables of 500 x 10"
         name = f"coverage of 90 % intervals (%), cells floored at the {level:.0%} quantile, learned"
         claims.append(Claim(name, float(100 * np.mean(learned)), 92.0, 88.0, note=note))
     return claims
 
 
 def run(most: int = 10**9) -> list[Claim]:
-    return told(*against_rejection(min(MODELS, most)), *coverage(min(TABLES, most)))
+    return print_claims(*against_rejection(min(MODELS, most)), *coverage(min(TABLES, most)))

@@ -1,10 +1,10 @@
 """Floored cells of a lognormal table beside the optimum and rivals; outlier rows; completed tables.
 
 The error is the root mean square of log value - log truth over floored cells, over that of the posterior mean of log x
-under the true parameters, which nobody can beat. On that scale ours is the posterior mean of log x, imputed in latent
-units; FloorImputer's own values are means of x, the best guesses of x itself: their logarithms are shown too. Rivals
-are judged by the logarithm of what they fill in. With outliers only inlier rows are judged. Figures are of all cells
-of all tables; noise is a bootstrap's over tables.
+under the true parameters, which is the least possible. On that scale ours is the posterior mean of log x, imputed in
+latent units; FloorImputer's own values are means of x, the best guesses of x itself: their logarithms are shown too.
+Rivals are compared by the logarithm of the values that they fill in. With outliers only inlier rows count. Figures are
+of all cells of all tables; noise is a bootstrap's over tables.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import unrelu
 from benchmarks.margins.contaminated import KINDS
 from benchmarks.posterior.rivals import RIVALS
 from benchmarks.posterior.tables import QUANTILES, D, N, Table, lognormal, with_outliers
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
 
@@ -49,7 +49,7 @@ def log_means(imputer: unrelu.FloorImputer, x: FloatArray) -> FloatArray:
 
 
 def methods() -> list[str]:
-    """Ours: full likelihood where this version has it."""
+    """Our methods: full likelihood where this version has it."""
     with_likelihood = hasattr(unrelu.methods, "FullLikelihood")
     return ["one_pass", *(["full_likelihood"] if with_likelihood else [])]
 
@@ -84,7 +84,7 @@ class Errors:
         return [f"{self.ratio:.3f}", f"{self.noise:.3f}", f"{np.median(self.seconds):.3f}"]
 
 
-def compared(tables: int) -> list[Claim]:
+def compare(tables: int) -> list[Claim]:
     found: dict[float, dict[str, Errors]] = {level: {} for level in QUANTILES}
     for level, errors in found.items():
         for seed in range(tables):
@@ -123,9 +123,9 @@ def with_outlier_rows(tables: int) -> list[Claim]:
                 table = lognormal(level, seed)
                 table = table if outliers is None else with_outliers(table, outliers, seed)
                 for method, at in errors.items():
-                    told_them = method.startswith("inlier")
-                    learned = replace(table, x=table.x[table.inlier]) if told_them else table
-                    by = "one_pass" if told_them else method
+                    inliers_alone = method.startswith("inlier")
+                    learned = replace(table, x=table.x[table.inlier]) if inliers_alone else table
+                    by = "one_pass" if inliers_alone else method
                     at.add(table, lambda t=table, s=learned, by=by: log_means(imputer_of(s, by), t.x))  # type: ignore[misc]
             robust, others = errors["robust"], {name: each.ratio for name, each in errors.items() if name != "robust"}
             note = ", ".join(f"{name} {ratio:.3f}" for name, ratio in others.items())
@@ -136,7 +136,7 @@ def with_outlier_rows(tables: int) -> list[Claim]:
     return claims
 
 
-def completed(tables: int) -> list[Claim]:
+def completed_tables(tables: int) -> list[Claim]:
     """Standard deviations and correlations of logarithms, of completed tables over the full table's."""
     claims = []
     for level in QUANTILES:
@@ -170,4 +170,6 @@ def run(most: int = 10**9) -> list[Claim]:
     imputer_of(lognormal(0.3, 0), "one_pass").draw(lognormal(0.3, 0).x)  # compiled or loaded from the cache
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of diagnostics about contaminated tables
-        return told(*compared(tables), *with_outlier_rows(min(tables, TABLES_WITH_OUTLIERS)), *completed(tables))
+        return print_claims(
+            *compare(tables), *with_outlier_rows(min(tables, TABLES_WITH_OUTLIERS)), *completed_tables(tables)
+        )

@@ -1,8 +1,7 @@
 """method="full_likelihood": never above one_pass, near the Cramer-Rao bound with one limit a column or three, and fast.
 
-Errors of mean and standard deviation are in true standard deviations. The bound is the inverse of the scores'
-second moment over many rows of the
-true model; a ratio to it has a standard error of 1/sqrt(2 x tables x independent numbers).
+Errors of mean and standard deviation are in true standard deviations. The bound is the inverse of the scores' second
+moment over many rows of the true model; a ratio to it has a standard error of 1/sqrt(2 x tables x independent numbers).
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import numpy as np
 from scipy.stats import norm
 
 import unrelu
-from benchmarks.studies import told
+from benchmarks.studies import print_claims
 from benchmarks.table import Claim
 from unrelu.contracts import Assumptions, Block, Evidence, FloatArray, Samples
 from unrelu.fit.likelihood.maximizing import CovarianceModel
@@ -25,7 +24,7 @@ from unrelu.passes.engine import LocalEngine
 D, N, TABLES = 8, 2000, 60
 BOUND_D, BOUND_N, BOUND_TABLES, BOUND_ROWS = 5, 2000, 600, 200_000
 LIMITS = np.array([-0.8, 0.0, 0.5])  # in true standard deviations from the mean
-QUANTITIES = ("mean", "norm", "correlation")
+QUANTITIES = ("mean", "std", "correlation")
 
 Errors = dict[str, list[FloatArray]]
 
@@ -57,7 +56,7 @@ def run(most: int = 10**9) -> list[Claim]:
 def add_errors(errors: Errors, model: RectifiedGaussian, truth: RectifiedGaussian) -> None:
     upper = np.triu_indices(truth.n_features, 1)
     errors["mean"].append((model.mean - truth.mean) / truth.std)
-    errors["norm"].append(model.std / truth.std - 1.0)
+    errors["std"].append(model.std / truth.std - 1.0)
     errors["correlation"].append((model.correlation - truth.correlation)[upper])
 
 
@@ -78,7 +77,7 @@ def against_one_pass(kind: str, tables: int) -> list[Claim]:
                     errors, unrelu.RectifiedGaussianLearner(method, margins="normal").fit(x).distribution_, truth
                 )
     ratios = {q: rmse(found["full_likelihood"][q]) / rmse(found["one_pass"][q]) for q in QUANTITIES}
-    return told(
+    return print_claims(
         *(
             Claim(
                 f"{q} RMSE of full_likelihood / of one_pass, {kind}",
@@ -91,8 +90,8 @@ def against_one_pass(kind: str, tables: int) -> list[Claim]:
     )
 
 
-class MarkedRows(Samples):
-    """Rows in memory with a mark for every cell."""
+class CensoredRows(Samples):
+    """Rows in memory with the censoring of every cell."""
 
     n_rows = None
 
@@ -104,11 +103,11 @@ class MarkedRows(Samples):
         yield self.block
 
 
-def drawn(truth: RectifiedGaussian, n: int, by_cell: bool, rng: np.random.Generator) -> Samples:
-    """Rows with their marks: a floor of 0, or one of three limits for each cell."""
+def draw(truth: RectifiedGaussian, n: int, by_cell: bool, rng: np.random.Generator) -> Samples:
+    """Rows with the censoring of each cell: a floor of 0, or one of three limits for each cell."""
     y = rng.multivariate_normal(truth.mean, truth.covariance, size=n, method="cholesky")
     limit = LIMITS[rng.integers(len(LIMITS), size=y.shape)] * truth.std + truth.mean if by_cell else 0.0
-    rows: Samples = MarkedRows(np.maximum(y, limit), -(y < limit).astype(np.float64))
+    rows: Samples = CensoredRows(np.maximum(y, limit), -(y < limit).astype(np.float64))
     return rows
 
 
@@ -117,7 +116,7 @@ def against_bound(tables: int, by_cell: bool) -> list[Claim]:
     rng = np.random.default_rng(7)
     truth = of_weights(rng.standard_normal((BOUND_D, 3)), 0.7, 0.5 * rng.standard_normal(BOUND_D))
     distribution = CovarianceModel(truth.mean, truth.covariance)
-    many = next(iter(drawn(truth, BOUND_ROWS, by_cell, rng).blocks()))
+    many = next(iter(draw(truth, BOUND_ROWS, by_cell, rng).blocks()))
     _, _, scores = distribution.scores(many.values.astype(np.float64), many.censoring)  # type: ignore[arg-type]
     both, variance = distribution.errors(np.linalg.inv(scores.T @ scores * (BOUND_N / BOUND_ROWS)))
     upper = np.triu_indices(BOUND_D, 1)
@@ -125,10 +124,10 @@ def against_bound(tables: int, by_cell: bool) -> list[Claim]:
     errors: Errors = {q: [] for q in QUANTITIES}
     method, assumed = unrelu.methods.FullLikelihood(), Assumptions((-np.inf,) * BOUND_D)
     for _ in range(tables):
-        evidence = Evidence(drawn(truth, BOUND_N, by_cell, rng), LocalEngine())
+        evidence = Evidence(draw(truth, BOUND_N, by_cell, rng), LocalEngine())
         add_errors(errors, method.learn(evidence, assumed).distribution, truth)
     where, most = ("three limits a column", 1.05) if by_cell else ("one floor", 1.03)
-    return told(
+    return print_claims(
         *(
             Claim(
                 f"{q} RMSE over the Cramer-Rao bound, {where}, d={BOUND_D}, n={BOUND_N:,}",
@@ -154,4 +153,4 @@ def seconds() -> list[Claim]:
         taken, words = time.perf_counter() - start, "" if k is None else f", n_components={k!r}"
         note = f"{report.rounds} rounds, {100 * report.share_floored:.0f} % floored"
         claims.append(Claim(f"full_likelihood{words}, s, d=20, n=20,000", taken, most=most, note=note))
-    return told(*claims)
+    return print_claims(*claims)

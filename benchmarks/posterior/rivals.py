@@ -1,6 +1,6 @@
-"""What others put into floored cells, as logarithms: every rival is judged by the logarithm of its value.
+"""Values that other tools put into floored cells, as logarithms: rivals are compared by the logarithm of their values.
 
-All are told the limits, and those that fit something work on logarithms, as the table is lognormal.
+All get the limits, and those that fit something work on logarithms, as the table is lognormal.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from unrelu.contracts import FloatArray
 Filler = Callable[[FloatArray, FloatArray], FloatArray]
 
 
-def divided(by: float) -> Filler:
+def limit_over(by: float) -> Filler:
     """The limit over a number."""
     return lambda x, limit: np.log(np.where(x <= limit, limit / by, x))
 
@@ -33,10 +33,10 @@ def iterative(x: FloatArray, limit: FloatArray) -> FloatArray:
 
 
 def order_statistics(x: FloatArray, limit: FloatArray) -> list[FloatArray]:
-    """Of every column, what regression on order statistics puts into its floored cells, ascending.
+    """Values of every column that regression on order statistics puts into its floored cells, ascending.
 
-    Sorted logarithms of what is seen against normal quantiles of their plotting positions (Helsel and Cohn: the share
-    seen is spread evenly over the values seen, the share floored over the floored cells); the line goes on below.
+    Sorted logarithms of the values seen against normal quantiles of their plotting positions (Helsel and Cohn: the
+    share seen is spread evenly over the values seen, the share floored over the floored cells); the line goes on below.
     """
     filled = []
     for column, low in zip(x.T, limit, strict=True):
@@ -50,7 +50,7 @@ def order_statistics(x: FloatArray, limit: FloatArray) -> list[FloatArray]:
 
 
 def ros(x: FloatArray, limit: FloatArray) -> FloatArray:
-    """The values in the order of the rows, as it does not say which is which."""
+    """The values in random order, as the method does not assign them to rows."""
     logs = np.log(x)
     for j, values in enumerate(order_statistics(x, limit)):
         logs[x[:, j] <= limit[j], j] = np.random.default_rng(j).permutation(values)
@@ -66,8 +66,8 @@ def ros_mean(x: FloatArray, limit: FloatArray) -> FloatArray:
 
 
 RIVALS: dict[str, Filler] = {
-    "limit/2": divided(2.0),
-    "limit/sqrt(2)": divided(np.sqrt(2.0)),
+    "limit/2": limit_over(2.0),
+    "limit/sqrt(2)": limit_over(np.sqrt(2.0)),
     "scikit-learn's IterativeImputer with bounds": iterative,
     "regression on order statistics": ros,
     "its mean in every floored cell": ros_mean,

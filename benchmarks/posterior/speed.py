@@ -9,18 +9,18 @@ import numpy as np
 
 import unrelu
 from benchmarks.speed import seconds
-from benchmarks.studies import told
+from benchmarks.studies import print_claims
 from benchmarks.table import Claim
 from unrelu.contracts import FloatArray
 
 N, D, ROUNDS, MOST = 100_000, 20, 3, 10.0
 
 
-def model(margin: bool) -> unrelu.RectifiedGaussian:
+def model(log: bool) -> unrelu.RectifiedGaussian:
     """Correlations of random rows of weights; the median of every column is its floor."""
     drawn = unrelu.synthetic.random_model(D, condition_number=10, random_state=0)
-    margins = [unrelu.margins.Log()] * D if margin else None
-    return unrelu.RectifiedGaussian(np.zeros(D), drawn.correlation, 1.0 if margin else 0.0, margins=margins)
+    margins = [unrelu.margins.Log()] * D if log else None
+    return unrelu.RectifiedGaussian(np.zeros(D), drawn.correlation, 1.0 if log else 0.0, margins=margins)
 
 
 TASKS: dict[str, Callable[[unrelu.RectifiedGaussian, FloatArray], object]] = {
@@ -32,7 +32,7 @@ TASKS: dict[str, Callable[[unrelu.RectifiedGaussian, FloatArray], object]] = {
 
 def run(most: int = 10**9) -> list[Claim]:
     claims = []
-    for words, distribution in (("no margin", model(margins=False)), ("margins='log'", model(margins=True))):
+    for words, distribution in (("margins='normal'", model(log=False)), ("margins='log'", model(log=True))):
         x = distribution.sample(N, random_state=1)
         share = float(np.mean(x <= distribution.floor))
         for name, task in TASKS.items():
@@ -41,4 +41,4 @@ def run(most: int = 10**9) -> list[Claim]:
             label = f"seconds of {name}, n={N:,}, d={D}, {share:.0%} floored, {words}"
             spent = ", ".join(f"{each:.1f}" for each in times)
             claims.append(Claim(label, min(times), MOST, note=f"rounds: {spent} s"))
-    return told(*claims)
+    return print_claims(*claims)

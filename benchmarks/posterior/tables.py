@@ -23,7 +23,7 @@ OUTLIERS = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """The table with limits, the values behind it, the distribution of their logarithms, and which rows are genuine."""
+    """The table with limits, the values behind it, the distribution of their logarithms, and the inlier rows."""
 
     x: FloatArray
     truth: FloatArray

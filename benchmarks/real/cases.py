@@ -1,8 +1,8 @@
-"""Every way in which a real table gave a silently wrong answer, as a simulated table whose truth is known.
+"""Every way in which a real table gave a wrong answer without a warning, simulated so that the truth is known.
 
-Before: the plain fit that the user tried, its largest error in standard errors, and what is now said of it. After: the
-remedy that is named, its root mean squared error in standard errors. A case is silent if it is wrong (beyond two
-standard errors, root mean square over columns and repetitions) and nothing is said.
+Before: the plain fit that the user tried, its root mean squared error in standard errors, and its diagnostics. After:
+the remedy that these name, its root mean squared error in standard errors. A case is silent if it is wrong (beyond two
+standard errors, root mean square over columns and repetitions) without a diagnostic.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Options = dict[str, Any]
 
 @dataclass(frozen=True)
 class Case:
-    """``table`` of a latent normal table z; the user's ``options``; how to do it right, and its latent mean."""
+    """``table`` of latent normal z; the user's ``options``; the ``diagnostic`` expected; the remedy and its mean."""
 
     name: str
     table: Callable[[FloatArray], Any]
     truth: float | tuple[float, ...]
     options: Options = field(default_factory=dict)
-    said: str = ""
+    diagnostic: str = ""
     right_table: Callable[[FloatArray], Any] | None = None
     right: Options = field(default_factory=dict)
     right_truth: float | tuple[float, ...] | None = None
@@ -48,7 +48,7 @@ def logs(spread: float, hidden: float) -> Callable[[FloatArray], FloatArray]:
     return lambda z: np.log(lognormal(spread, hidden)(z))
 
 
-def skewed(hidden: float, spread: float = 0.8) -> Case:
+def skewed_case(hidden: float, spread: float = 0.8) -> Case:
     level = float(np.exp(spread * ndtri(hidden)))
     return Case(
         f"raw lognormal columns (s={spread:g}), floor hides {hidden:.0%}",
@@ -62,22 +62,22 @@ def skewed(hidden: float, spread: float = 0.8) -> Case:
     )
 
 
-def named(table: FloatArray) -> pd.DataFrame:
+def with_names(table: FloatArray) -> pd.DataFrame:
     return pd.DataFrame(table, columns=list(NAMES))
 
 
-def partly_floored(z: FloatArray) -> pd.DataFrame:
+def with_two_floors(z: FloatArray) -> pd.DataFrame:
     table = z.copy()
     table[:, :2] = np.maximum(z[:, :2], [-0.5, 0.25])
-    return named(table)
+    return with_names(table)
 
 
 CASES = (
-    skewed(0.3),
-    skewed(0.5),
-    skewed(0.7),
-    skewed(0.9),
-    skewed(0.6, 1.0),
+    skewed_case(0.3),
+    skewed_case(0.5),
+    skewed_case(0.7),
+    skewed_case(0.9),
+    skewed_case(0.6, 1.0),
     Case(
         "floor left at 0, 70 % equal the limit .25",
         lambda z: np.maximum(z - 0.274, 0.25),
@@ -108,13 +108,13 @@ CASES = (
     ),
     Case(
         "only two of four columns have a floor",
-        partly_floored,
+        with_two_floors,
         0.0,
         {"floor": {"As": -0.5, "Cd": 0.25, "*": None}},
     ),
     Case(
         "floors as a Series in another order",
-        partly_floored,
+        with_two_floors,
         0.0,
         {"floor": pd.Series({"Zn": -np.inf, "Cd": 0.25, "As": -0.5, "Pb": -np.inf})},
     ),
@@ -130,15 +130,10 @@ CASES = (
 )
 
 
-@dataclass(frozen=True)
-class Fitted:
+def fit(
+    table: Callable[[FloatArray], Any], options: Options, truth: float | tuple[float, ...]
+) -> tuple[float, set[str]]:
     """Root mean squared error of the latent means in standard errors; the kinds of diagnostics in every repetition."""
-
-    error: float
-    diagnostics: set[str]
-
-
-def fitted(table: Callable[[FloatArray], Any], options: Options, truth: float | tuple[float, ...]) -> Fitted:
     errors, diagnostics = [], []
     for seed in range(REPEATS):
         z = np.random.default_rng(seed).multivariate_normal(np.zeros(COLUMNS), CORRELATION, size=ROWS)
@@ -149,25 +144,27 @@ def fitted(table: Callable[[FloatArray], Any], options: Options, truth: float | 
             )
         errors.append((learner.mean_ - np.asarray(truth)) / learner.mean_stderr_)
         diagnostics.append({diagnostic.kind for diagnostic in learner.report_.diagnostics})
-    return Fitted(float(np.sqrt(np.mean(np.square(errors)))), set.intersection(*diagnostics))
+    return float(np.sqrt(np.mean(np.square(errors)))), set.intersection(*diagnostics)
 
 
 def run() -> list[Claim]:
     claims, silent = [], 0
     for case in CASES:
-        before = fitted(case.table, case.options, case.truth)
-        silent += before.error > 2.0 and not before.diagnostics
-        said = ", ".join(sorted(before.diagnostics)) or "nothing"
-        claims.append(Claim(f"{case.name}: rms z as tried", before.error, note=f"said: {said}"))
-        if case.said:
+        before, found = fit(case.table, case.options, case.truth)
+        silent += before > 2.0 and not found
+        kinds = ", ".join(sorted(found)) or "none"
+        claims.append(Claim(f"{case.name}: rms z as tried", before, note=f"diagnostics: {kinds}"))
+        if case.diagnostic:
             claims.append(
-                Claim(f"  said {case.said!r} in each of {REPEATS}", float(case.said in before.diagnostics), least=1.0)
+                Claim(
+                    f"  diagnostic {case.diagnostic!r} in each of {REPEATS}", float(case.diagnostic in found), least=1.0
+                )
             )
         truth = case.truth if case.right_truth is None else case.right_truth
-        if not case.said:
-            claims.append(Claim("  right", before.error, most=1.6))
+        if not case.diagnostic:
+            claims.append(Claim("  right", before, most=1.6))
         else:
-            after = fitted(case.right_table or case.table, case.right, truth)
-            left = ", ".join(sorted(after.diagnostics)) or "nothing"
-            claims.append(Claim("  rms z with the remedy", after.error, most=1.6, note=f"said: {left}"))
-    return [*claims, Claim("silent wrong answers among them", silent, most=0.0)]
+            after, left_over = fit(case.right_table or case.table, case.right, truth)
+            left = ", ".join(sorted(left_over)) or "none"
+            claims.append(Claim("  rms z with the remedy", after, most=1.6, note=f"diagnostics: {left}"))
+    return [*claims, Claim("wrong answers without a diagnostic", silent, most=0.0)]

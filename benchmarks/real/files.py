@@ -1,7 +1,7 @@
-"""The two files of real data, where they are present: is a table outlying to the model that was learned from it?
+"""The two files of real data, where they are present: rows that a model flags in the table that it was learned from.
 
-Casco: 219 x 22 concentrations; what is below 1.0, the least sensitive years' limit, is at it; logarithms. Before:
-scored by the learned correlations as they are. After: by the shrunken ones that the model carries.
+Casco: 219 x 22 concentrations; values below 1.0, the limit of the least sensitive years, are set to it; logarithms.
+Before: scored by the learned correlations as they are. After: by the model's own shrunken ones.
 """
 
 from __future__ import annotations
@@ -31,14 +31,13 @@ def present(name: str) -> pd.DataFrame | None:
     return None
 
 
-def judged(model: RectifiedGaussian, table: FloatArray) -> tuple[float, float]:
+def flags(model: RectifiedGaussian, table: FloatArray) -> tuple[float, float]:
     """(share of rows flagged, largest residual in standard deviations)."""
     detector = unrelu.FloorOutlierDetector.from_model(model, false_alarm_rate=FALSE_ALARMS)
     residuals = detector.cell_residuals(table)
-    strange = np.where(
-        table > 0.0, np.abs(residuals), np.maximum(-residuals, 0.0)
-    )  # as a floor that was expected is not
-    return float(np.mean(detector.predict(table) == -1)), float(np.nanmax(strange))
+    # A floored cell is outlying only if the model expects more than the floor.
+    sizes = np.where(table > 0.0, np.abs(residuals), np.maximum(-residuals, 0.0))
+    return float(np.mean(detector.predict(table) == -1)), float(np.nanmax(sizes))
 
 
 def casco() -> list[Claim]:
@@ -50,14 +49,14 @@ def casco() -> list[Claim]:
         warnings.simplefilter("ignore")
         learner = unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(table)
         distribution = learner.distribution_
-        before = judged(RectifiedGaussian(distribution.mean, distribution.covariance, distribution.floor), table)
-        after = judged(distribution, table)
+        before = flags(RectifiedGaussian(distribution.mean, distribution.covariance, distribution.floor), table)
+        after = flags(distribution, table)
         robust = unrelu.FloorOutlierDetector(margins="normal", false_alarm_rate=FALSE_ALARMS).fit(table)
         kept = robust.row_weights_ > 0.5
         flagged = robust.predict(table) == -1
-    diagnostics = ", ".join(diagnostic.kind for diagnostic in learner.report_.diagnostics) or "nothing"
+    diagnostics = ", ".join(diagnostic.kind for diagnostic in learner.report_.diagnostics) or "none"
     return [
-        Claim("Casco: own rows flagged at 1 %, before", before[0], note=f"said: {diagnostics}"),
+        Claim("Casco: own rows flagged at 1 %, before", before[0], note=f"diagnostics: {diagnostics}"),
         Claim("  after", after[0], most=before[0] / 3.0, note=f"shrunken by {learner.report_.shrinkage.amount:.2f}"),
         Claim("  largest residual in sd, before", before[1]),
         Claim("  after", after[1], most=50.0),
@@ -80,9 +79,9 @@ def proteins() -> list[Claim]:
         floor = np.quantile(logs[numbers > 0.0], 0.02)
         table = np.maximum(logs, floor)
         learner = unrelu.RectifiedGaussianLearner("one_pass", margins="normal", floor=floor).fit(table)
-    diagnostics = ", ".join(diagnostic.kind for diagnostic in learner.report_.diagnostics) or "nothing"
+    diagnostics = ", ".join(diagnostic.kind for diagnostic in learner.report_.diagnostics) or "none"
     floored = learner.report_.share_floored
-    return [Claim("Proteins, log2, zeros at the floor: share floored", floored, note=f"said: {diagnostics}")]
+    return [Claim("Proteins, log2, zeros at the floor: share floored", floored, note=f"diagnostics: {diagnostics}")]
 
 
 def run() -> list[Claim]:

@@ -60,7 +60,7 @@ class ANMD:
         while course.goes_on:
             projected_cells(table.values, old_theta, pace.momentum, old_z, z)
             w, h = self._best_fit(z, w, h, theta, work)
-            course.hear(w, h, table.residual(theta, work))
+            course.add(w, h, table.residual(theta, work))
             pushed_cells(theta, pace.momentum, old_theta, work)
             theta, work = work, theta
             if pace.keeps(float(np.linalg.norm(np.subtract(z, theta, out=work)))):
@@ -73,7 +73,7 @@ class ANMD:
     ) -> tuple[FloatArray, FloatArray]:
         """W, H of the truncated SVD of Z, but for a rotation, from those of a matrix nearby; ``theta`` takes W H.
 
-        A step multiplies what is wrong with the span of W by (s_{r+1} / s_r)^2, s the singular values of Z, which is
+        A step multiplies the error of the span of W by (s_{r+1} / s_r)^2, s the singular values of Z, which is
         at most |Z - W H|^2 / s_r^2. So a step that moved W H by m leaves it about m c / (1 - c) from the best, c that
         bound or the ratio of the last two moves.
         """
@@ -84,8 +84,8 @@ class ANMD:
             np.matmul(w, h, out=theta)
             error = float(np.linalg.norm(np.subtract(z, theta, out=work)))
             gram = h @ h.T
-            turned = w - before @ (before.T @ w)
-            moved = float(np.sqrt(max(0.0, float(np.vdot(turned.T @ turned, gram)))))
+            rest = w - before @ (before.T @ w)
+            moved = float(np.sqrt(max(0.0, float(np.vdot(rest.T @ rest, gram)))))
             smallest = float(np.linalg.eigvalsh(gram)[0])
             ratio = moved / last if last > 0.0 else np.inf
             contraction = min(error * error / smallest if smallest > 0.0 else np.inf, ratio)

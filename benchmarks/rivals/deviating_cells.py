@@ -2,7 +2,7 @@
 
 Columns are standardized robustly; cells beyond a quantile are set aside; every column is predicted by those that
 correlate with it, slopes and correlations robust; cells whose residual is beyond the same quantile are flagged. It
-knows no floors: a column without spread about its median takes the spread of what differs from it.
+has no floors: a column without spread about its median takes the spread of what differs from it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def flagged_cells(x: Floats) -> NDArray[np.bool_]:
     z = (x - np.nanmedian(x, axis=0)) / _scale(x - np.nanmedian(x, axis=0))
     u = np.where(np.abs(z) > _CUT, np.nan, z)
     correlation, slope = _relations(u)
-    known = ~np.isnan(u)
+    seen = ~np.isnan(u)
     weight = np.where(np.abs(correlation) >= _CONNECTED, np.abs(correlation), 0.0)
     np.fill_diagonal(weight, 0.0)
-    total = known @ weight
-    predicted = (np.where(known, u, 0.0) @ (weight * slope)) / np.where(total > 0.0, total, 1.0)
+    total = seen @ weight
+    predicted = (np.where(seen, u, 0.0) @ (weight * slope)) / np.where(total > 0.0, total, 1.0)
     predicted = np.where(total > 0.0, predicted, 0.0)
     for j in range(x.shape[1]):  # predictions are shrunken towards 0: as steep as the column itself
         if weight[:, j].any():

@@ -64,5 +64,5 @@ class EBCD:
                 gap, tried_gap = tried_gap, gap
             else:
                 alpha = 1.0
-            course.hear(w, h, residual)
+            course.add(w, h, residual)
         return course.recovered()

@@ -1,7 +1,7 @@
-"""Problems of latent recovery, the oracle, and what a user would take instead (for benchmarks/latent.py).
+"""Problems of latent recovery, the oracle, and alternatives of a user (for benchmarks/latent.py).
 
-Every rival is set up as well as one can who knows the layer, |c| = 1 and the noise's standard deviation; unrelu's
-robust method is told none of the last two.
+Every rival is set up as well as the layer, |c| = 1 and the noise's standard deviation allow; unrelu's robust method
+gets the layer alone.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def oracle(problem: Problem) -> np.ndarray:
     return best
 
 
-def recovered(problem: Problem, method: object = "robust", prior: object = None) -> unrelu.recovery.LatentResult:
+def recover(problem: Problem, method: object = "robust", prior: object = None) -> unrelu.recovery.LatentResult:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)
         return unrelu.recover_latent(problem.A, problem.b, problem.v, method, prior=prior)
@@ -104,21 +104,21 @@ def recovered(problem: Problem, method: object = "robust", prior: object = None)
 def robust(problem: Problem, prior: object = None) -> np.ndarray:
     """c^ = 0 where unrelu refuses: too few entries are above the floor, or agree, to determine c."""
     try:
-        return recovered(problem, prior=prior).latent
+        return recover(problem, prior=prior).latent
     except unrelu.errors.InvalidDataError:
         return np.zeros_like(problem.c)
 
 
 def lasso(problem: Problem) -> np.ndarray:
     """Program (47) and division by mu."""
-    return recovered(problem, unrelu.recovery.LatentLasso(noise_bound=4.0 * NOISE)).latent
+    return recover(problem, unrelu.recovery.LatentLasso(noise_bound=4.0 * NOISE)).latent
 
 
 def tuned_lasso(problem: Problem) -> np.ndarray:
     """The same with an intercept and the d lambda that is usual for Huber's loss: 1.345 standard deviations of what the
     linear fit leaves."""
-    penalty = 1.345 * unrelu.guarantees.linear_image(problem.b).sigma / len(problem.b)
-    return recovered(problem, unrelu.recovery.LatentLasso(penalty, intercept=True)).latent
+    penalty = 1.345 * unrelu.guarantees.linear_image(problem.b)[1] / len(problem.b)
+    return recover(problem, unrelu.recovery.LatentLasso(penalty, intercept=True)).latent
 
 
 # --- rivals ---------------------------------------------------------------------------------------
@@ -184,7 +184,7 @@ RIVALS: dict[str, Callable[[Problem], np.ndarray]] = {
 # --- program (47) by a general solver -------------------------------------------------------------
 
 
-def solved_by_cvxpy(A: np.ndarray, v: np.ndarray, penalty: float, intercept: bool) -> tuple[np.ndarray, np.ndarray]:
+def solve_by_cvxpy(A: np.ndarray, v: np.ndarray, penalty: float, intercept: bool) -> tuple[np.ndarray, np.ndarray]:
     """(c, e) of program (47)."""
     d, k = A.shape
     c, e, shift = cvxpy.Variable(k), cvxpy.Variable(d), cvxpy.Variable()

@@ -1,11 +1,11 @@
-"""X = ReLU(Theta) with a latent Z beside Theta: what A-NMD, 3B-NMD and eBCD have in common.
+"""X = ReLU(Theta) with a latent Z beside Theta: the parts that A-NMD, 3B-NMD and eBCD share.
 
 They minimise |Z - Theta| over Theta of rank r and Z that agrees with X: Z = X where X > 0, Z <= 0 where X = 0, and
 anything where nothing was observed. Given Theta, the best Z is a projection, cell by cell,
 
     P(Theta) = X where X > 0,   min(0, Theta) where X = 0,   Theta where X is missing,
 
-and |P(Theta) - Theta| / |X| is the relative residual of a `Task`. The model has no bias: where one is asked for, the
+and |P(Theta) - Theta| / |X| is the relative residual of a `Task`. The model has no bias: for a model with one, the
 fit has rank k + 1 and the bias is read off afterwards (`read_off`).
 """
 
@@ -93,7 +93,7 @@ def orthonormal(matrix: FloatArray) -> FloatArray:
 
 
 class Course:
-    """Hears of every iterate: keeps the best, tells the task's watcher, says when to stop.
+    """The course of a fit: it keeps the best iterate, calls the task's progress callback, and decides when to stop.
 
     A fit is over when its residual is within the task's tolerance, that of the factors with the bias read off
     included, or when ten iterations changed the residual by no more than a tenth of the tolerance (the authors' rule).
@@ -110,7 +110,7 @@ class Course:
     def goes_on(self) -> bool:
         return not self._converged and len(self._residuals) <= self._task.max_iterations
 
-    def hear(self, left: FloatArray, right: FloatArray, residual: float) -> None:
+    def add(self, left: FloatArray, right: FloatArray, residual: float) -> None:
         """The factors W, H after one more iteration and their relative residual."""
         factors = Factors(left, right.T, None)
         if self._task.progress is not no_progress:
@@ -156,5 +156,5 @@ def read_off(factors: Factors, rank: int) -> Factors:
     >>> read_off(one, 1).bias
     array([9.])
     """
-    centred = Factors(factors.latent, factors.loadings, np.zeros(len(factors.loadings))).balanced()
+    centred = Factors(factors.latent, factors.loadings, np.zeros(len(factors.loadings))).balance()
     return Factors(centred.latent[:, :rank], centred.loadings[:, :rank], centred.bias)

@@ -1,4 +1,4 @@
-"""Two layers to learn, outlier rows, the known-support oracle, and what a user would take instead (for layers.py)."""
+"""Two layers to learn, outlier rows, the known-support oracle, and alternatives of a user (for layers.py)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ROUNDS = 30
 
 @dataclass(frozen=True)
 class Layers:
-    """x = A h, h = ReLU(W z + b) in n rows, and the table X that is seen of them."""
+    """x = A h, h = ReLU(W z + b) in n rows, and the table X of outputs."""
 
     A: np.ndarray
     W: np.ndarray
@@ -113,12 +113,12 @@ def _lengths(columns: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Learned:
-    """A fit, its seconds and what it warned of; ``learner`` is None where it was refused."""
+    """A fit, its seconds and its warnings; ``learner`` is None where it was refused."""
 
     learner: unrelu.TwoLayerReLULearner | None
     seconds: float
     not_found: bool
-    doubted: bool
+    doubtful: bool
 
     @property
     def weights(self) -> np.ndarray | None:
@@ -126,8 +126,8 @@ class Learned:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing was said against the fit."""
-        return self.learner is not None and not self.not_found and not self.doubted
+        """Whether there was no warning."""
+        return self.learner is not None and not self.not_found and not self.doubtful
 
     def missing(self, layers: Layers) -> list[int]:
         """True units that no found one is nearest to."""
@@ -136,7 +136,7 @@ class Learned:
         return [unit for unit in range(p) if unit not in partners]
 
 
-def learned(X: np.ndarray, p: int, method: str = "facets", output_bias: bool = False) -> Learned:
+def fit_layers(X: np.ndarray, p: int, method: str = "facets", output_bias: bool = False) -> Learned:
     learner: unrelu.TwoLayerReLULearner | None = unrelu.TwoLayerReLULearner(p, method, output_bias=output_bias)
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
@@ -150,7 +150,7 @@ def learned(X: np.ndarray, p: int, method: str = "facets", output_bias: bool = F
     return Learned(learner, seconds, "units-not-found" in kinds, "doubtful-units" in kinds)
 
 
-def untrimmed(X: np.ndarray, p: int) -> np.ndarray:
+def facets_without_trimming(X: np.ndarray, p: int) -> np.ndarray:
     """The same facet search in the plain principal components of all rows, none set aside as an outlier."""
     directions = np.linalg.svd(X, full_matrices=False)[2][:p].T
     left = X - (X @ directions) @ directions.T
@@ -161,19 +161,19 @@ def untrimmed(X: np.ndarray, p: int) -> np.ndarray:
 
 def misses(fits: Sequence[Learned], draws: Sequence[Layers], errors: Sequence[float], bound: float) -> str:
     """Draws above a bound, and of units that were not found the share of zeros and the fewest rows in which the unit is
-    off while another one is on (without such rows nobody can tell it)."""
-    told = []
+    off while another one is on (without such rows it cannot be identified)."""
+    found = []
     for seed, (fit, layers, error) in enumerate(zip(fits, draws, errors, strict=True)):
         if error > bound:
             zeros, apart = (layers.H == 0.0).mean(axis=0), rows_apart(layers.H)
             units = [f"unit {unit} (zeros {zeros[unit]:.3f}, apart {apart[unit]})" for unit in fit.missing(layers)]
             what = f"missing {', '.join(units)}" if units else f"all found, sine {error:.2g}"
-            told.append(f"seed {seed}: {what}, {'silent' if fit.silent else 'told'}")
-    return "; ".join(told)
+            found.append(f"seed {seed}: {what}, {'silent' if fit.silent else 'warned'}")
+    return "; ".join(found)
 
 
-def peeled_off(X: np.ndarray, widths: list[int]) -> tuple[Peeled | CannotPeelError, float]:
-    """What :func:`unrelu.peel` makes of a table, or why it refuses, and its seconds; given up after ``PATIENCE``."""
+def try_peeling(X: np.ndarray, widths: list[int]) -> tuple[Peeled | CannotPeelError, float]:
+    """The result of :func:`unrelu.peel`, or its error, and seconds; it gives up after ``PATIENCE``."""
 
     start = time.perf_counter()
 
@@ -194,20 +194,20 @@ def distribution_ratios(peeled: Peeled, layers: Layers) -> tuple[dict[str, float
     """Ratios of errors, and both: of the peeled distribution and of the one learned from the true units, in the
     same units."""
     layer = peeled.layers[0]
-    known = layer.column_identifiable
-    order = sines(layer.weights[known], layers.A[known])[1]
-    scale = np.linalg.norm(layers.A[known], axis=0)[order]
+    identified = layer.column_identifiable
+    order = sines(layer.weights[identified], layers.A[identified])[1]
+    scale = np.linalg.norm(layers.A[identified], axis=0)[order]
     truth = unrelu.RectifiedGaussian.from_weights(layers.W[order] * scale[:, None], layers.b[order] * scale)
     reference = (
         unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(layers.H[:, order] * scale).distribution_
     )
-    found, known_units = (
+    found, from_units = (
         parameter_errors(distribution, truth) for distribution in (peeled.hidden_distribution, reference)
     )
     # kl is infinite where a learned covariance is singular
-    names = [name for name in ("bias", "weights", "kl") if np.isfinite([found[name], known_units[name]]).all()]
-    ratios = {name: found[name] / known_units[name] for name in names}
-    return ratios, found, known_units
+    names = [name for name in ("bias", "weights", "kl") if np.isfinite([found[name], from_units[name]]).all()]
+    ratios = {name: found[name] / from_units[name] for name in names}
+    return ratios, found, from_units
 
 
 # --- rivals -----------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def successive_projection(X: np.ndarray, p: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Programs:
-    """What linear programs found: distinct facets, how many are true ones, and the worst column if all were found."""
+    """The result of linear programs: distinct facets, the number of true ones, the worst column if all were found."""
 
     found: int
     right: int
@@ -249,7 +249,7 @@ class Programs:
 
 def linear_programs(layers: Layers, seed: int) -> Programs:
     """The design's search: min q'mean(y) over q'y >= 0, q'y_j = 1 for random rows j, y of length 1 in the space of the
-    rows; what has more than 3 p zeros is a facet, the p with the most zeros make A."""
+    rows; a solution with more than 3 p zeros is a facet, the p with the most zeros make A."""
     p = layers.A.shape[1]
     start = time.perf_counter()
     directions = np.linalg.svd(layers.X, full_matrices=False)[2][:p]
@@ -289,7 +289,7 @@ def right_units(found: np.ndarray, H: np.ndarray, most: float) -> np.ndarray:
     return sines(found, H)[0] <= most
 
 
-def known_support(layers: Layers) -> np.ndarray:
+def oracle_weights(layers: Layers) -> np.ndarray:
     """The oracle: A and h by alternating least squares on X, h nonzero where the true units are on. Starts from the
     truth, so that the best of its limits is reached."""
     on = (layers.H > 0.0).astype(float)

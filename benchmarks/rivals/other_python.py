@@ -24,7 +24,7 @@ np.savez(sys.argv[2], **{str(k): solve(table) for k, table in enumerate(tables)}
 
 
 def python_for(package: str, variable: str) -> str | None:
-    """The Python that ``variable`` names, or this one; None, with a word of why, where it lacks the package."""
+    """The Python that ``variable`` names, or this one; None, with the reason on stderr, where it lacks the package."""
     python = os.environ.get(variable, sys.executable)
     command = [python, "-c", f"import {package}"]
     if subprocess.run(command, capture_output=True, check=False, env=_alone()).returncode == 0:
@@ -44,5 +44,5 @@ def answer(python: str, code: str, tables: Sequence[FloatArray]) -> list[FloatAr
 
 
 def _alone() -> dict[str, str]:
-    """Without the path of this tree."""
+    """The environment without the path of this tree."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

@@ -1,4 +1,4 @@
-"""Regression on order statistics: a column's hidden cells from the line through what is seen (Helsel and Cohn 1988).
+"""Regression on order statistics: a column's hidden cells from the line through the values seen (Helsel and Cohn 1988).
 
 Seen values against normal quantiles of their plotting positions, which Hirsch and Stedinger's recursion gives for any
 number of limits: the chance to be above limit j is that of limit j + 1 and, below it, the share seen among the values
@@ -35,8 +35,8 @@ def positions(values: FloatArray, hidden: BoolArray) -> FloatArray:
     return place
 
 
-def filled(values: FloatArray, hidden: BoolArray) -> FloatArray:
-    """A column with its hidden cells filled in, in the order of the rows: nobody knows which is which."""
+def fill(values: FloatArray, hidden: BoolArray) -> FloatArray:
+    """A column with its hidden cells filled in; among cells of one limit by the order of the rows."""
     if not hidden.any() or np.count_nonzero(~hidden) < 2:
         return values
     z = ndtri(positions(values, hidden))

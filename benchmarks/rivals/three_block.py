@@ -52,7 +52,7 @@ class ThreeBlock:
             w = orthonormal(z @ h.T)
             h = w.T @ z
             np.matmul(w, h, out=product)
-            course.hear(w, h, table.residual(product, work))
+            course.add(w, h, table.residual(product, work))
             pushed_cells(product, self.momentum, theta, work)
             theta, work = work, theta
         return course.recovered()

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 import unrelu
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussianLearner
 from unrelu.contracts import Step, no_progress
@@ -39,7 +39,7 @@ def run(most: int = 10**9) -> list[Claim]:
     show(
         f"{N:,} x {D} in {PARTS} parts: one-pass fits", ["", "s", "s of the pass", "CPU s of the busiest worker"], rows
     )
-    return told(
+    return print_claims(
         Claim("2 workers / 1 worker, speed of the fit", alone[0] / together[0], least=FASTER, note=LOAD),
         Claim("  speed of the pass", alone[1] / together[1], least=FASTER, note=LOAD),
         Claim("  by CPU seconds of the busiest worker", alone[2] / together[2], least=FASTER),
@@ -81,20 +81,20 @@ def timed_fit(client: Any, table: Any, progress: Any = no_progress) -> tuple[Rec
     """The model; seconds of the fit, of its pass, and of the worker that computed most."""
     passed: list[float] = []
 
-    def hear(step: Step) -> None:
+    def record(step: Step) -> None:
         if step.done == N:
             passed.append(time.perf_counter())
         progress(step)
 
     before, start = client.run(time.process_time), time.perf_counter()
-    learner = RectifiedGaussianLearner("one_pass", margins="normal").with_progress(hear).fit(table)
+    learner = RectifiedGaussianLearner("one_pass", margins="normal").with_progress(record).fit(table)
     seconds = time.perf_counter() - start
     after = client.run(time.process_time)
     return learner, (seconds, passed[0] - start, max(after[k] - before.get(k, 0.0) for k in after))
 
 
 def fit_with_a_loss(client: Any, table: Any) -> tuple[RectifiedGaussianLearner, Seconds]:
-    """A fit during which one worker's process, and the rows that it holds, are gone."""
+    """A fit during which one worker's process, and the rows that it holds, are lost."""
     victim = next(iter(client.run(os.getpid).values()))
     begun = threading.Event()
     killer = threading.Thread(target=lambda: begun.wait() and os.kill(victim, signal.SIGKILL))
@@ -107,7 +107,7 @@ def fit_with_a_loss(client: Any, table: Any) -> tuple[RectifiedGaussianLearner, 
 
 
 def difference(one: RectifiedGaussianLearner, other: RectifiedGaussianLearner) -> float:
-    """Of mean and covariance."""
+    """The largest difference of means and covariances."""
     pairs = ((one.mean_, other.mean_), (one.covariance_, other.covariance_))
     return max(float(np.abs(mine - theirs).max()) for mine, theirs in pairs)
 

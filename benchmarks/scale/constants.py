@@ -8,7 +8,7 @@ import time
 import numpy as np
 
 from benchmarks.scale.passes import one_core
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 from unrelu.contracts import Assumptions, Block
 from unrelu.fit.one_pass import learn_record
@@ -42,7 +42,7 @@ def run(most: int = 10**9) -> list[Claim]:
     )
     by_rows = [passes[k + 1][2] / passes[k][2] / (_ROWS[1] / _ROWS[0]) for k in (0, 2)]
     by_columns = (others[1][1] / others[0][1]) / (_COLUMNS[1] / _COLUMNS[0]) ** 2
-    return told(
+    return print_claims(
         Claim("seconds a row, four times the rows", max(by_rows), most=1.3),
         Claim("bytes of a record / d², four times the columns", by_columns, most=1.1),
     )

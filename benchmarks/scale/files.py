@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 
 N, D, PART = 50_000_000, 20, 2**18
@@ -35,12 +35,12 @@ def run(most: int = 10**9) -> list[Claim]:
         n = min(n, int(0.5 * shutil.disk_usage(folder).free / (6 * D)))
         long, short = Path(folder, "long.parquet"), Path(folder, "short.parquet")
         write(long, n, **WRITTEN[first])
-        seen = {"long": measured("file", long)}
+        seen = {"long": measure_apart("file", long)}
         decoded = {}
         for way, options in WRITTEN.items():
             write(short, n // 4, **options)
-            seen[way], decoded[way] = measured("file", short), measured("decoding", short)
-        memory = measured("array", short)
+            seen[way], decoded[way] = measure_apart("file", short), measure_apart("decoding", short)
+        memory = measure_apart("array", short)
     named = {**seen, **{f"decoding alone, {way}": each for way, each in decoded.items()}, "array": memory}
     rows = [
         [name, f"{each['rows']:,}", *(f"{value:.2f}" for value in (each["seconds"], 1e-6 / _pace(each))),
@@ -48,7 +48,7 @@ def run(most: int = 10**9) -> list[Claim]:
     ]  # fmt: skip
     show(f"passes over {D} columns of float32", ["", "rows", "s", "million rows/s", "core ns a row", "peak MB"], rows)
     growth = _pace(seen["long"]) / _pace(seen[first])
-    return told(
+    return print_claims(
         Claim(f"parquet file of {n:,} x {D}: peak memory, MB", seen["long"]["peak"], most=600.0),
         Claim("  seconds a row / those of a quarter of the rows", growth, most=1.25),
         _rate("  rate", seen["long"], memory, decoded[first]),
@@ -61,7 +61,7 @@ def _pace(seen: dict[str, Any], clock: str = "seconds") -> float:
 
 
 def _rate(name: str, file: dict[str, Any], memory: dict[str, Any], decoded: dict[str, Any]) -> Claim:
-    """Both cores are busy: what decoding takes of them the pass cannot have."""
+    """Both cores are busy: the pass cannot use the time that decoding takes."""
     left = 1.0 / (1.0 + _pace(decoded, "cpu") / _pace(memory, "cpu"))
     note = f"{left:.2f} would be left if pyarrow's decoding were all that is added"
     return Claim(f"{name} / that of an array in memory", _pace(memory) / _pace(file), least=0.7, note=note)
@@ -84,7 +84,7 @@ def write(path: Path, n: int, **options: Any) -> None:
             writer.write_table(pa.table(columns, schema=schema), row_group_size=PART)
 
 
-def measured(kind: str, path: Path) -> dict[str, Any]:
+def measure_apart(kind: str, path: Path) -> dict[str, Any]:
     code = f"from benchmarks.scale.files import measure; print(measure({kind!r}, {str(path)!r}))"
     environment = {key: value for key, value in os.environ.items() if "NUM_THREADS" not in key}
     done = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE, text=True, env=environment)
@@ -113,7 +113,7 @@ def measure(kind: str, path: str) -> str:
 
 
 def decode(path: str) -> None:
-    """What pyarrow makes of all columns, thrown away."""
+    """Decode all columns by pyarrow, and keep nothing."""
     from pyarrow import parquet
 
     with parquet.ParquetFile(path) as opened:

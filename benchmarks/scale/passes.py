@@ -1,7 +1,7 @@
 """A fit on one machine: idle, with a core kept busy by other work, against np.cov, and in single precision.
 
-What is compared is measured in turns in one run, and medians are compared. With a core kept busy, a fit whose threads
-share the work as it comes can use what is left of the machine: of two cores, two thirds.
+Compared tasks are measured in turns in one run, and their medians are compared. With a core kept busy, a fit whose
+threads share the work as it comes can use what is left of the machine: of two cores, two thirds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from benchmarks.speed import floored, seconds
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussianLearner
 from unrelu.passes.engine import available_cores
@@ -27,7 +27,7 @@ SIZES, ROUNDS = ((500_000, 25), (200_000, 200)), 7
 def run(most: int = 10**9) -> list[Claim]:
     rows, claims = [], []
     for n, d in SIZES:
-        found = measured(n, d, min(ROUNDS, max(most, 1)))
+        found = measure(n, d, min(ROUNDS, max(most, 1)))
         rows.append([f"{n:,} x {d}", *(f"{value:.3f}" for value in found.values())])
         name = f"fit of {n:,} x {d}"
         claims += [
@@ -38,10 +38,10 @@ def run(most: int = 10**9) -> list[Claim]:
         ]
     show("seconds (medians)", ["", *found], rows)
     print(f"  load of the machine by others before: {os.getloadavg()[2]:.1f} (15 minutes)")
-    return told(*claims)
+    return print_claims(*claims)
 
 
-def measured(n: int, d: int, rounds: int) -> dict[str, float]:
+def measure(n: int, d: int, rounds: int) -> dict[str, float]:
     """Median seconds of every task."""
     x = floored(n, d)
     short = x.astype(np.float32)
@@ -68,7 +68,7 @@ def medians(tasks: dict[str, Callable[[], object]], rounds: int) -> dict[str, fl
 
 @contextmanager
 def busy_core() -> Iterator[None]:
-    """Another process that never rests, as important as this one."""
+    """Another process that is always busy, of the same priority."""
     other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
         yield
@@ -79,7 +79,7 @@ def busy_core() -> Iterator[None]:
 
 @contextmanager
 def one_core() -> Iterator[None]:
-    """This thread on one core, so that it asks no others for help."""
+    """This thread on one core, so that other cores do not help."""
     allowed = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {min(allowed)})
     try:

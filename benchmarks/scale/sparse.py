@@ -1,7 +1,7 @@
 """A million rows of 500 columns, 95 % zeros: the same pass over sparse and over dense rows.
 
 Dense rows are timed on a part of the table and taken times the rest, as a pass is linear in rows: the whole table would
-be 4 GB. What comes after the pass, the pairs, is the same for both and told apart.
+be 4 GB. The fit of the pairs after the pass is the same for both, and has a line of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 
 from benchmarks.speed import seconds
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 from unrelu import RectifiedGaussianLearner
 from unrelu.passes.engine import LocalEngine
@@ -38,7 +38,7 @@ def run(most: int = 10**9) -> list[Claim]:
     show(f"{N:,} x {D}", header, [[f"{1 - x.nnz / N / D:.1%}", f"{sparse:.2f}", f"{dense:.2f}", f"{fit:.2f}"]])
     note = f"dense: {DENSE_ROWS:,} rows, times {N // DENSE_ROWS}"
     whole = (dense + fit - sparse) / fit
-    return told(
+    return print_claims(
         Claim("pass over dense rows / over sparse rows", dense / sparse, least=5.0, note=note),
         Claim("  the whole fit", whole, least=5.0, note="the pairs take as long in both"),
     )

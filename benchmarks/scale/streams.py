@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from benchmarks.scale.files import WRITTEN, D, write
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 
 N = 4_000_000
@@ -25,17 +25,17 @@ def run(most: int = 10**9) -> list[Claim]:
             write(Path(folder, f"{name}.parquet"), n, **WRITTEN["plain"])
         unrelu(folder, "fit", "short.parquet", "-o", "model.unrelu")
         for command in ("score", "impute", "sample"):
-            seen = {name: asked(folder, command, name, n) for name, n in sizes.items()}
+            seen = {name: run_command(folder, command, name, n) for name, n in sizes.items()}
             rows += [[command, f"{n:,}", *(f"{value:.1f}" for value in seen[name])] for name, n in sizes.items()]
             more = 1e6 * (seen["long"][1] - seen["short"][1]) / (sizes["long"] - sizes["short"])
             note = "17 of them are scores, p-values and flags" if command == "score" else ""
             what = f"{command}: bytes held for each further row / those of the row"
             claims.append(Claim(what, more / _BYTES_A_ROW, most=0.5, note=note))
     show(f"from parquet to parquet, {D} columns", ["", "rows", "seconds", "peak MB"], rows)
-    return told(*claims)
+    return print_claims(*claims)
 
 
-def asked(folder: str, command: str, name: str, n: int) -> tuple[float, float]:
+def run_command(folder: str, command: str, name: str, n: int) -> tuple[float, float]:
     """Seconds and the most memory of one command on a table of ``n`` rows."""
     given = ["model.unrelu", "-n", str(n)] if command == "sample" else [f"{name}.parquet", "--model", "model.unrelu"]
     return unrelu(folder, command, *given, "-o", f"{command}_{name}.parquet")

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.studies import show, told
+from benchmarks.studies import print_claims, show
 from benchmarks.table import Claim
 
 _CASES = {  # name: rows, columns, method
@@ -49,7 +49,7 @@ def run(most: int = 10**9) -> list[Claim]:
         ("robust, 10,000 x 300", "fit", "seconds", 90.0),
         ("50,000 x 5,000", "peak", "GB", 6.0),
     ]
-    return told(
+    return print_claims(
         *(
             Claim(f"{name}: {what}, {unit}", seen[name][what], bound)
             for name, what, unit, bound in bounds
@@ -91,7 +91,7 @@ def measure(n: int, d: int, method: str) -> dict[str, Any]:
     RectifiedGaussianLearner(method, margins="normal").fit(table(400, 60))
     seconds: dict[str, Any] = {}
 
-    def timed(owner: Any, name: str, stage: str) -> None:
+    def time_calls(owner: Any, name: str, stage: str) -> None:
         plain = getattr(owner, name)
 
         def call(*given: Any, **named: Any) -> Any:
@@ -102,13 +102,13 @@ def measure(n: int, d: int, method: str) -> dict[str, Any]:
 
         setattr(owner, name, call)
 
-    timed(one_pass, "fit_pairs", "pairs")
-    timed(one_pass, "nearest_covariance", "nearest")
-    timed(one_pass, "scoring_correlation", "scoring")
+    time_calls(one_pass, "fit_pairs", "pairs")
+    time_calls(one_pass, "nearest_covariance", "nearest")
+    time_calls(one_pass, "scoring_correlation", "scoring")
     x = table(n, d)
     learner = RectifiedGaussianLearner(method, margins="normal")
-    timed(learner, "fit", "fit")
-    start = time.process_time()  # what is left to judge by on a busy machine
+    time_calls(learner, "fit", "fit")
+    start = time.process_time()  # a figure that other work on the machine does not change
     nearest = learner.fit(x).report_.nearest
     seconds["cpu"] = time.process_time() - start
     seconds["peak"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e9

@@ -2,7 +2,8 @@
 Factors: the whole matrix from what is above the floor
 ======================================================
 
-Three things drive forty columns, and half of the table is cut off at 0. What is left determines the rest exactly.
+Three things drive forty columns, and half of the table is cut off at 0. What is
+left determines the rest exactly.
 """
 
 import matplotlib.pyplot as plt
@@ -11,7 +12,8 @@ import numpy as np
 import unrelu
 
 rng = np.random.default_rng(0)
-T = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 40)) + 0.3 * rng.standard_normal(40)
+T = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 40))
+T += 0.3 * rng.standard_normal(40)
 X = np.maximum(T, 0.0)
 print(f"{np.mean(X == 0):.0%} of the table are zeros")
 
@@ -20,19 +22,23 @@ print(f"{np.mean(X == 0):.0%} of the table are zeros")
 
 recovery = unrelu.ReLUMatrixRecovery("auto").fit(X)
 hidden = recovery.hidden()
-print(f"{recovery.n_components_} components; largest error {np.abs(hidden - T).max():.0e}")
+error = np.abs(hidden - T).max()
+print(f"{recovery.n_components_} components; largest error {error:.0e}")
 
 # %%
 # Singular values of the table show no such number.
 
-figure, axes = plt.subplots(1, 3, figsize=(11, 3.8), layout="constrained", width_ratios=[1, 1, 1.2])
-for axis, matrix, title in ((axes[0], X, "the table"), (axes[1], hidden, "what was behind it")):
-    axis.imshow(matrix[:60], cmap="RdBu_r", vmin=-5, vmax=5, aspect="auto", interpolation="nearest")
-    axis.set(title=title, xlabel="column", ylabel="row")
-for matrix, name, style in ((X, "the table", "o-"), (hidden, "recovered", "s-")):
-    axes[2].semilogy(
-        np.linalg.svd(matrix - matrix.mean(axis=0), compute_uv=False)[:10], style, label=name, markersize=4
-    )
+figure, axes = plt.subplots(
+    1, 3, figsize=(11, 3.8), layout="constrained", width_ratios=[1, 1, 1.2]
+)
+names = {"the table": (X, "o-"), "recovered": (hidden, "s-")}
+for axis, (name, (matrix, style)) in zip(axes, names.items(), strict=False):
+    ends = {"vmin": -5, "vmax": 5, "cmap": "RdBu_r"}
+    shown = axis.imshow(matrix[:60], aspect="auto", interpolation="nearest", **ends)
+    axis.set(title=name, xlabel="column", ylabel="row")
+    values = np.linalg.svd(matrix - matrix.mean(axis=0), compute_uv=False)[:10]
+    axes[2].semilogy(range(1, 11), values, style, label=name, markersize=4)
+figure.colorbar(shown, ax=axes[1], label="value")
 axes[2].set(title="singular values", xlabel="number", ylim=(1e-1, 1e3))
 axes[2].legend(frameon=False)
 plt.show()

@@ -1,4 +1,4 @@
-"""Every interface and every record that crosses a stage, on one page.
+"""The interfaces between packages, and the records that cross them, in one module.
 
     samples --blocks--> engine(question) --record--> evidence --> marginals, correlations --> model
 
@@ -20,7 +20,7 @@ from unrelu.notebook import Shown
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-Censoring = NDArray[np.int8]  # what Block.beyond says of cells
+Censoring = NDArray[np.int8]  # of cells: -1 left-censored, 0 seen or missing, 1 right-censored
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -38,8 +38,8 @@ class RowLabels:
 class Block:
     """A run of consecutive rows. ``values`` is n x d (float32 or float64), NaN where missing.
 
-    ``censoring`` is n x d: -1 where a cell only says "at most its number", 1 where it says "at least", 0 where the
-    number was seen, or is missing. None: the cells at their column's floor are at most it, and the others were seen.
+    ``censoring`` is n x d: -1 where the value is at most the cell's number, 1 where it is at least that, 0 where the
+    number was seen, or is missing. None: cells at their column's floor are left-censored, and the others were seen.
     """
 
     values: NDArray[np.floating[Any]]
@@ -50,19 +50,19 @@ class Block:
 
     @property
     def n_rows(self) -> int:
-        """How many rows these are, told without making sparse ones dense or bringing those of a device here."""
+        """The number of rows; sparse rows stay sparse, and rows of a device stay there."""
         return len(self.values)
 
     def some_rows(self, chosen: NDArray[np.intp]) -> NDArray[np.floating[Any]]:
-        """Values of some rows, in order; no others are made dense or brought here."""
+        """Values of some rows, in order; no other rows are made dense or brought here."""
         return self.values[chosen]
 
 
 @dataclass(frozen=True)
 class CellLimits:
-    """Limits that cells of a table state themselves, "<0.25" or ">100": (position of the column, limit), one a column.
+    """Limits that cells of a table state, "<0.25" or ">100": (position of the column, limit), one a column.
 
-    Such cells hold the limit itself, and no value of the column is beyond it.
+    Such cells hold the limit, and no value of the column is beyond it.
     """
 
     floor: tuple[tuple[int, float], ...] = ()
@@ -71,9 +71,9 @@ class CellLimits:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some neighbouring rows. ``read(*needs)``, which can be pickled, gives their blocks, counted from 0.
+    """Some neighbouring rows. ``read(*needs)``, which can be pickled, gives their blocks, with rows counted from 0.
 
-    ``needs`` are arrays, or what the engine computes before.
+    ``needs`` are arrays, or tasks whose results the engine computes before.
     """
 
     read: Callable[..., Iterable[Block]]
@@ -82,48 +82,46 @@ class Part:
 
 
 Ask = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]
-"""``ask(function, items)``: have workers find out what is needed before the rows are cut into parts."""
+"""``ask(function, items)``: the results of workers, needed before the rows are cut into parts."""
 
 
 class Samples:
-    """Rows that can be read again and again, block by block, in a fixed order, and all that can be asked of them.
+    """Rows that can be read again and again, block by block, in a fixed order, and all of their properties.
 
-    Every kind of rows derives from this class and says what differs; here are the plain answers. A class of your own
-    needs ``n_features``, ``feature_names`` (or None), ``n_rows`` (or None) and ``blocks()``: derive it from this one
-    and give what differs beside these four, or derive it from nothing, and estimators wrap it
-    (:func:`unrelu.passes.rows.as_rows`).
+    Every kind of rows derives from this class and overrides what differs; here are the defaults. A class of your own
+    needs ``n_features``, ``feature_names`` (or None), ``n_rows`` (or None) and ``blocks()``. Derive it from this class
+    to override more, or from nothing: estimators then wrap it (:func:`unrelu.passes.rows.as_rows`).
     """
 
     n_features: int
     feature_names: tuple[str, ...] | None = None
     limits: CellLimits | None = None
-    """Limits that cells of the table state themselves, if some do."""
+    """Limits that cells of the table state, if some do."""
     limits_by_cell: tuple[int, ...] = ()
-    """Columns whose cells have limits of their own, marked in ``Block.censoring``; they have no floor and no
-    ceiling."""
+    """Columns whose cells have limits of their own, in ``Block.censoring``; they have no floor and no ceiling."""
     engine: Callable[..., Engine] | None = None
-    """``engine(progress, stage)``: who reads the rows (of the ``source``), if not this process."""
+    """``engine(progress, stage)``: the engine that reads the rows (of the ``source``), if not this process does."""
     place: Any = None
-    """The device (:class:`unrelu.passes.device.Place`) that the rows are on, if on one."""
+    """The device (:class:`unrelu.passes.device.Place`) that holds the rows, if one does."""
     in_memory: bool = False
-    """Whether reading ahead would gain nothing."""
+    """Whether the rows are in memory, so that reading ahead would gain nothing."""
     read_once: bool = False
-    """Whether they can be read only once."""
+    """Whether the rows can be read only once."""
     stored_as: Any = None
-    """The type of the numbers, or a function of levels to levels as stored there."""
+    """The type of the numbers, or a function of levels to levels as stored on a device."""
     matrix: Any = None
-    """A sparse matrix of the rows, if they are of one."""
+    """The sparse matrix that holds the rows, if one does."""
     skipped_files: Mapping[str, str] = MappingProxyType({})
-    """Files that were bad and are left out, and why."""
+    """Files that cannot be read and are left out, and why."""
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, or None where only a full read can tell."""
+        """Number of rows, or None where only a full read can find it."""
         return None
 
     @property
     def notes(self) -> list[str]:
-        """What cells that are no plain numbers were read as, a line a column."""
+        """A line for each column with cells that are no plain numbers: what they were read as."""
         return []
 
     def blocks(self) -> Iterator[Block]:
@@ -136,24 +134,24 @@ class Samples:
                 yield replace(block, first_row=block.first_row - row)
 
     def whole(self) -> Iterator[Block]:
-        """The blocks, as large as they can be: whoever asks cuts them."""
+        """The blocks, as large as they can be."""
         return self.blocks()
 
     @property
     def source(self) -> Samples:
-        """The rows as they are where they live, before anything was told in another way."""
+        """The rows where they live, without the changes that wrappers make."""
         return self
 
     def over(self, source: Samples) -> Samples:
-        """Other rows told as these are."""
+        """Other rows, with the changes that wrappers make of these."""
         return source
 
     def parts(self, ask: Ask) -> list[Part] | None:  # noqa: ARG002 - for rows that know how
-        """The rows as parts that another process reads; None where none can."""
+        """The rows as parts that other processes can read; None where they cannot."""
         return None
 
     def provenance(self) -> dict[str, Any] | None:
-        """Which files these are and how they are read, where an interrupted pass could go on."""
+        """The files of the rows and how they are read, where an interrupted pass could go on."""
         return None
 
     def ids(self) -> dict[str, list[str]]:
@@ -161,11 +159,11 @@ class Samples:
         return {}
 
     def row_label(self, row: int) -> str:
-        """What a user calls a row that is counted from 0: counted from 1, with its file and line if it has any."""
+        """The label of a row that is counted from 0: counted from 1, with its file and line if it has any."""
         return f"row {row + 1:,}"
 
     def log_slopes(self) -> Any:
-        """One number per row: what its log density gains in the user's units; 0 for rows that are in these."""
+        """What the log density of each row gains in the user's units; 0 for rows that are in these."""
         return 0.0
 
     def weighted(self, weights: Any) -> Samples:  # noqa: ARG002
@@ -173,7 +171,7 @@ class Samples:
         raise InvalidParameterError("sample_weight goes with a table in memory, not with rows read in blocks.")
 
     def split_column(self, name: str | int) -> tuple[Samples, NDArray[Any]]:
-        """The rows without a column, and the cells of that column as they stand."""
+        """The rows without a column, and the cells of that column as they are."""
         raise InvalidParameterError(
             f"groups={name!r} names a column, which only data frames and files have: give one label per row."
         )
@@ -183,7 +181,7 @@ class Samples:
 
 
 class Record(Protocol):
-    """An answer about some rows. ``merge`` joins the answers of disjoint rows."""
+    """An answer about some rows. ``merge`` joins the answers about disjoint rows."""
 
     def merge(self, other: Self) -> Self: ...
 
@@ -207,9 +205,9 @@ class Engine(Protocol):
 
 
 class Evidence:
-    """What learners may know of the data: answers to questions, each found by one pass of the engine and remembered.
+    """Rows with their engine, and answers to questions: each is found by one pass of the engine and remembered.
 
-    Without samples only what was answered before is known: a saved record then stands in for the rows.
+    Without samples there are only answers that were given before: a saved record then stands in for the rows.
     """
 
     def __init__(
@@ -225,13 +223,13 @@ class Evidence:
         self.engine, self.answers = engine, dict(answers or {})
         self.feature_names = feature_names if samples is None else samples.feature_names
         self.place = place if samples is None else samples.source.place
-        """The device that the rows are on, if on one: what is solved from them may use it."""
+        """The device that holds the rows, if one does: what follows from their records may be computed there."""
 
     def collect(self, question: Question[R], remember: bool = True) -> R:
-        """The record of all rows. Raises what the question raises; nothing is remembered then."""
+        """The record of all rows. Errors of the question are raised, and nothing is remembered then."""
         if question in self.answers:
-            known: R = self.answers[question]
-            return known
+            answer: R = self.answers[question]
+            return answer
         if self.engine is None:
             raise LookupError(f"Only answers to {list(self.answers)} were kept; {question} needs the rows again.")
         record = self.engine.collect(self.samples, question)
@@ -245,9 +243,9 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Step:
-    """How far long work has come: the stage, how much of it is done, and words on what was found.
+    """The progress of long work: the stage, how much of it is done, and words on the results so far.
 
-    ``total`` is None where it is not known. ``state`` is what could be kept to go on from here, if anything.
+    ``total`` is None where it is not known. ``state`` could be saved to go on from here, if it is given.
     """
 
     stage: str
@@ -258,11 +256,11 @@ class Step:
 
 
 Progress = Callable[[Step], None]
-"""Hears of every step. What it raises ends the work, with nothing half done."""
+"""Is called with every step. An exception that it raises ends the work, with nothing half done."""
 
 
 def no_progress(step: Step) -> None:
-    """Nobody watches."""
+    """Do nothing with a step."""
 
 
 # --- what the stages hand on --------------------------------------------------------------------
@@ -270,16 +268,15 @@ def no_progress(step: Step) -> None:
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What the user says about the model, whatever the method.
+    """What every method assumes of the model, as the user gave it.
 
     ``floor``: one number per column, -inf where there is none. ``nonnegative_mean``: every mean is at or above its
-    floor, as Wu et al. 2019 and Bulusu et al. 2022 assume. ``n_components``: the number k of latent inputs z, so that S
-    = W W' has rank k (None: any rank), but for noise where a method has it; ``auto_components``: k is to be found.
-    ``floor_tolerance``: noise after the floor; values within it of the floor count as floored, so that a value is only
-    taken for what it is from floor + tolerance on. ``negated``: columns with a ceiling, whose values are shown upside
-    down, so that the ceiling is a floor; none where empty. A column whose cells have limits of their own has the floor
-    -inf, so that draws of its model are not cut off. ``margins`` (:mod:`unrelu.margins`): what turned the user's values
-    into those that are learned from; none where empty.
+    floor, as Wu et al. 2019 and Bulusu et al. 2022 assume. ``n_components``: the number k of latent inputs z, so that
+    the covariance W W' has rank k (None: any rank), but for noise where a method has it; ``auto_components``: the
+    method finds k. ``floor_tolerance``: noise after the floor; a value counts as seen from floor + tolerance on.
+    ``negated``: columns with a ceiling, whose values are negated, so that the ceiling is a floor; none where empty. A
+    column whose cells have limits of their own has the floor -inf, so that draws of its model are not cut off.
+    ``margins`` (:mod:`unrelu.margins`) map the user's values to those that are learned from; none where empty.
     """
 
     floor: tuple[float, ...]
@@ -292,10 +289,10 @@ class Assumptions:
 
     @property
     def limits(self) -> dict[str, Any]:
-        """Floors and ceilings as a user knows them and reports give them, None where there is none."""
+        """Floors and ceilings in the user's units, as reports have them, None where there is none."""
         both = tuple(zip(self.floor, (self.sign < 0.0).tolist(), strict=True))
-        floors = tuple(None if turned or level == -np.inf else level for level, turned in both)
-        return {"floor": floors, "ceiling": tuple(-level if turned else None for level, turned in both)}
+        floors = tuple(None if negated or level == -np.inf else level for level, negated in both)
+        return {"floor": floors, "ceiling": tuple(-level if negated else None for level, negated in both)}
 
     @property
     def sign(self) -> FloatArray:
@@ -304,23 +301,23 @@ class Assumptions:
 
     @property
     def censored_at(self) -> tuple[float, ...]:
-        """The value at or below which a cell only says "not above": floor + tolerance."""
+        """The value at or below which a cell is censored: floor + tolerance."""
         return tuple(floor + self.floor_tolerance for floor in self.floor)
 
     @property
     def lowest(self) -> tuple[float, ...]:
-        """The least value a cell may have: floor - tolerance."""
+        """The smallest value that a cell may have: floor - tolerance."""
         return tuple(floor - self.floor_tolerance for floor in self.floor)
 
 
 @dataclass(frozen=True, eq=False)
 class RowParameters:
-    """Bias b_i and scale s_i = |W(i,:)| of every coordinate, measured from zero (not from the floor).
+    """Mean b_i, measured from zero, and scale s_i = |W(i,:)| of every column.
 
     ``floor`` is where values are censored (floor + tolerance). ``mean_std_covariance`` is d x 2 x 2: the sampling
     covariance of (b_i, s_i), NaN from a method that gives none. ``influence`` is d x 2 x 3: how a row's statistics (p,
-    v, v^2) of :mod:`unrelu.kernels.pair_solver` move (b_i, s_i), in units of s_i; standard errors of what is estimated
-    next account for the marginals with it. ``scale`` is 0 for a constant column, whose errors are 0.
+    v, v^2) of :mod:`unrelu.kernels.pair_solver` move (b_i, s_i), in units of s_i, by which standard errors of the
+    correlations account for errors of the columns. ``scale`` is 0 for a constant column, whose errors are 0.
     """
 
     mean: Annotated[FloatArray, "floats d"]
@@ -340,7 +337,7 @@ class RowParameters:
 
 @dataclass(frozen=True, eq=False)
 class PairCorrelations:
-    """Latent correlations r_ij (unit diagonal, perhaps indefinite) and their standard errors."""
+    """Correlations r_ij of latent values (unit diagonal, perhaps indefinite) and their standard errors."""
 
     correlation: Annotated[FloatArray, "unbounded floats d d"]
     stderr: Annotated[FloatArray, "unbounded floats d d"]
@@ -349,10 +346,10 @@ class PairCorrelations:
 
 @dataclass(frozen=True)
 class NearestCovariance:
-    """How the correlations were made one semidefinite matrix (of rank ``n_components``, if asked).
+    """How the correlations became one semidefinite matrix (of rank ``n_components``, if that is given).
 
-    ``smallest_eigenvalue`` is that of the estimated correlations before; ``shift_max`` and ``shift_rms`` say how
-    far the off-diagonal correlations moved.
+    ``smallest_eigenvalue`` is that of the correlations before; ``shift_max`` and ``shift_rms`` measure how far the
+    off-diagonal correlations moved.
     """
 
     smallest_eigenvalue: float
@@ -364,10 +361,10 @@ class NearestCovariance:
 
 @dataclass(frozen=True)
 class Shrinkage:
-    """How the correlations were made invertible for scores: mixed with a model of ``target_rank`` factors and noise.
+    """How the correlations became invertible for scores: a mixture with a model of ``target_rank`` factors and noise.
 
-    ``amount``: the weight of that model; 0 where rows are scored by the estimate itself. ``smallest_eigenvalue`` is
-    that of what rows are scored by.
+    ``amount``: the weight of that model; 0 where the estimate itself scores rows. ``smallest_eigenvalue`` is that of
+    the correlations that score rows.
     """
 
     amount: float
@@ -377,10 +374,9 @@ class Shrinkage:
 
 @dataclass(frozen=True)
 class ColumnCounts:
-    """How many cells there were: per column those observed and those above the floor, of ``rows`` rows.
+    """Numbers of cells, or their weights: per column the observed ones and those above the floor, of ``rows`` rows.
 
-    Numbers of cells, or their weights. ``apart`` is d x d: pairs of columns that are never above both floors; None
-    where nobody asked.
+    ``apart`` is d x d: pairs of columns that are never above both floors; None where they were not counted.
     """
 
     rows: float
@@ -390,7 +386,7 @@ class ColumnCounts:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What reports say of the cells."""
+        """The fields of reports about cells."""
         return {
             "n_features": len(self.observed),
             "share_floored": 1.0 - float(self.above.sum() / self.observed.sum()),
@@ -403,7 +399,7 @@ class ColumnCounts:
 class Diagnostic:
     """What a table shows and the model does not expect: a kind of AssumptionWarning, the columns, words, a remedy.
 
-    ``values``: one number per column where the words say of what.
+    ``values``: one number per column, which the words explain.
     """
 
     kind: str
@@ -417,10 +413,9 @@ class Diagnostic:
 class LearningReport(Shown):
     """How the learning went, in plain numbers.
 
-    ``floor`` and ``ceiling``: those that were used, one per column, None where there is none. ``diagnostics``: what the
-    table shows and the model does not expect. ``stderr``: which standard errors these are, "model" or "jackknife", the
-    latter with ``stderr_degrees`` of freedom (groups less one). ``chosen_because``: why this method was taken, where
-    that was left open.
+    ``floor`` and ``ceiling``: one limit per column, None where there is none. ``diagnostics``: what the table shows and
+    the model does not expect. ``stderr``: the kind of standard errors, "model" or "jackknife", the latter with
+    ``stderr_degrees`` of freedom (groups less one). ``chosen_because``: why "auto" chose this method.
     """
 
     method: str
@@ -443,7 +438,7 @@ class LearningReport(Shown):
 
     @property
     def converged(self) -> bool:
-        """Whether the pairs became one semidefinite matrix as exactly as asked for."""
+        """Whether the search for the semidefinite matrix of all pairs converged."""
         return self.nearest.converged
 
     @classmethod
@@ -456,7 +451,7 @@ class LearningReport(Shown):
         nearest: NearestCovariance,
         **more: Any,
     ) -> Self:
-        """The report of a fit to rows with that census; ``more`` are the fields that a subclass adds."""
+        """The report of a fit to rows with these counts; ``more`` are the fields that a subclass adds."""
         apart = 0 if counts.apart is None else int(np.count_nonzero(np.triu(counts.apart, 1)))
         return cls(
             method=method,
@@ -471,8 +466,8 @@ class LearningReport(Shown):
 
 @dataclass(frozen=True)
 class RowGroup:
-    """Rows that the robust method explains alike. ``kind``: "gaussian", "independent" (scattered, columns unrelated),
-    "repeated row", or "unexplained"."""
+    """Rows that the robust method explains by one component. ``kind``: "gaussian", "independent" (scattered, columns
+    unrelated), "repeated row", or "unexplained"."""
 
     kind: str
     share: float
@@ -480,11 +475,11 @@ class RowGroup:
 
 @dataclass(frozen=True)
 class RobustReport(LearningReport):
-    """The same, and what became of the rows.
+    """How a robust fit went.
 
-    ``groups``: the inlier rows first. ``share_downweighted``: rows that count less than half. ``cut_p_value``: rows
-    that no group explains lose their weight from this p-value on; 0 where there were none. ``starts_disagreed``:
-    another start led to other rows.
+    ``groups``: groups of rows, the inliers first. ``share_downweighted``: the share of rows that count less than half.
+    ``cut_p_value``: rows that no group explains lose their weight below this p-value; 0 where there were none.
+    ``starts_disagreed``: another start led to other inliers.
     """
 
     rounds: int
@@ -498,8 +493,8 @@ class RobustReport(LearningReport):
 class MixtureReport(Shown):
     """How the fit of a mixture went.
 
-    ``shares``: of the groups, from the largest down. ``rounds``: of EM, those of its start included. ``weight``: of all
-    rows, their number where they have no weights. ``log_likelihood``: of all rows, weighted as they are.
+    ``shares``: of the groups, from the largest down. ``rounds``: of EM, those of its start included. ``weight``: the
+    sum of the rows' weights, their number where they have none. ``log_likelihood``: of all rows, weighted.
     """
 
     n_rows: int

@@ -1,16 +1,15 @@
-"""Floors and ceilings as people give them, as one number per column.
+"""Floors and ceilings in every form that users may give, as one number per column.
 
 One number is for every column; a list goes by position; a mapping or a Series goes by name, and ``"*"`` in it is for
-all columns that it does not name (0 for floors otherwise, none for ceilings). ``None`` or an infinite number means
-that the column has no such limit; ``"min"`` (``"max"`` for ceilings) that it is the column's smallest (largest) value
-where that occurs more than once. One number per cell is for :mod:`unrelu.tables.limited`.
+all columns that it does not name (0 for floors otherwise, none for ceilings). ``None`` or an infinite number means that
+the column has no such limit; ``"min"`` (``"max"`` for ceilings) that the limit is the column's smallest (largest) value
+where that occurs more than once. :mod:`unrelu.tables.limited` has limits of single cells.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from numbers import Real
 from typing import Any
 
@@ -21,29 +20,19 @@ from unrelu.errors import InvalidParameterError
 from unrelu.validation import column_label, label_columns, suggestion
 
 OTHERS = "*"
-_DATA = {"floor": "min", "ceiling": "max"}  # the words for "as the table has it"
+_DATA = {"floor": "min", "ceiling": "max"}  # the words for a limit that the table has
 
 
-@dataclass(frozen=True, eq=False)
-class Limits:
-    """One number per column: -inf where there is no floor, inf where there is no ceiling.
+def limits_of(
+    floor: Any, ceiling: Any, n_features: int, names: Sequence[str] | None = None
+) -> tuple[FloatArray, BoolArray, BoolArray]:
+    """(floors and ceilings, which of them the table has, columns with a given floor), or an error naming the column.
 
-    ``floor_from_data`` and ``ceiling_from_data`` mark the columns whose limit is the table's own extreme value,
-    ``floor_given`` those whose floor was given: by name or position, or by a number other than 0, the default.
-    """
+    The first two are 2 x d; a floor is -inf and a ceiling inf where there is none, or where it is the table's own
+    extreme value. A floor is given by name or position, or as a number other than 0, the default.
 
-    floor: FloatArray
-    ceiling: FloatArray
-    floor_from_data: BoolArray
-    ceiling_from_data: BoolArray
-    floor_given: BoolArray
-
-
-def limits_of(floor: Any, ceiling: Any, n_features: int, names: Sequence[str] | None = None) -> Limits:
-    """Both limits of every column, or an error that names the column at fault.
-
-    A column with a ceiling has no floor: one number that is for all columns (the default among them) leaves it out,
-    and a floor that names it is refused.
+    A column with a ceiling has no floor: a floor for all columns (such as the default) leaves that column out, and a
+    floor that names the column is refused.
     """
     low, low_from_data, named = levels("floor", floor, n_features, names)
     high, high_from_data, _ = levels("ceiling", ceiling, n_features, names)
@@ -51,24 +40,24 @@ def limits_of(floor: Any, ceiling: Any, n_features: int, names: Sequence[str] | 
     both = negated & named & ((low > -np.inf) | low_from_data)
     if both.any():
         raise InvalidParameterError(
-            f"Both a floor and a ceiling for {label_columns(both, names)}: the model has one of them a column. Leave"
-            " out the one that fewer values reach (floor=None), and mark the values there as missing with NaN."
+            f"Both a floor and a ceiling for {label_columns(both, names)}: a column can have one of them. Leave out the"
+            " limit that fewer values reach (floor=None), and mark the values there as missing with NaN."
         )
     low[negated] = -np.inf
     given = named | (np.isfinite(low) & (low != 0.0))
-    return Limits(low, high, low_from_data & ~negated, high_from_data, given)
+    return np.array([low, high]), np.array([low_from_data & ~negated, high_from_data]), given
 
 
 def lifts(stated: CellLimits | None, floors: FloatArray, names: Sequence[str] | None) -> dict[int, tuple[float, float]]:
-    """Columns whose floor is above the limit that their cells state: (limit, floor), such cells being at the floor."""
+    """(limit, floor) of columns whose floor is above the limit that cells state: such cells are at the floor."""
     found = {}
     for column, limit in () if stated is None else stated.floor:
         floor = float(floors[column])
         if floor < limit:
             has = "has no floor" if np.isinf(floor) else f"has the floor {floor:g}"
             raise InvalidParameterError(
-                f"{column_label(column, names)} {has}, but cells such as '<{limit:g}', which say less: leave its floor"
-                " out, raise it to that limit, or read such cells as missing with limits='missing'."
+                f"{column_label(column, names)} {has}, but cells such as '<{limit:g}', whose limit is higher: leave"
+                " its floor out, raise it to that limit, or read such cells as missing with limits='missing'."
             )
         if floor > limit:
             found[column] = (limit, floor)
@@ -76,11 +65,11 @@ def lifts(stated: CellLimits | None, floors: FloatArray, names: Sequence[str] | 
 
 
 def floor_per_column(floor: Any, n_features: int, names: Sequence[str] | None = None) -> FloatArray:
-    """The floor as one finite number per column, for what needs one in every column."""
+    """The floor as one finite number per column, for methods that need a floor in every column."""
     values, from_data, _ = levels("floor", floor, n_features, names)
     if from_data.any():
         raise InvalidParameterError(
-            "floor must be numbers here, not 'min': there is no table to take it from.", parameter="floor"
+            "floor must be a number here, not 'min': there is no table to take it from.", parameter="floor"
         )
     refuse_none(values, names)
     return values
@@ -91,8 +80,8 @@ def refuse_none(floor: FloatArray, names: Sequence[str] | None) -> None:
     none = ~np.isfinite(floor)
     if none.any():
         raise InvalidParameterError(
-            f"No floor for {label_columns(none, names)}: a rectifier is undone here, so that every column needs a"
-            " finite floor. Leave the others out."
+            f"No floor for {label_columns(none, names)}: every column needs a finite floor where a rectifier is undone."
+            " Leave the other columns out."
         )
 
 
@@ -101,7 +90,7 @@ def is_by_cell(*given: Any) -> bool:
     for each in given:
         if each is None or isinstance(each, str | Real | Mapping):
             continue
-        with suppress(TypeError, ValueError):  # whoever reads it will say what is wrong
+        with suppress(TypeError, ValueError):  # :func:`levels` says what is wrong with it
             shape = each.shape if hasattr(each, "shape") else np.asarray(each, dtype=object).shape
             if len(shape) == 2:
                 return True
@@ -111,7 +100,7 @@ def is_by_cell(*given: Any) -> bool:
 def levels(
     what: str, given: Any, n_features: int, names: Sequence[str] | None
 ) -> tuple[FloatArray, BoolArray, BoolArray]:
-    """(numbers, columns that take theirs from the table, columns that were named one by one)."""
+    """(numbers, columns whose number the table has, columns that were given one by one)."""
     if is_by_cell(given):
         raise InvalidParameterError(
             f"{what} has shape {np.shape(given)}, one number per cell, but one per column is needed here. Only"
@@ -142,7 +131,7 @@ def levels(
 def per_column(
     what: str, given: Any, n_features: int, names: Sequence[str] | None, usual: Any
 ) -> tuple[list[Any], BoolArray]:
-    """What was given for each column, and whether it was given for that column by itself."""
+    """The item given for each column, and whether it was given for that column by itself."""
     if isinstance(given, Mapping) or (hasattr(given, "items") and hasattr(given, "index")):  # a Series
         return _by_name(what, dict(given.items()), n_features, names, usual)
     if given is None or isinstance(given, str | Real):

@@ -23,15 +23,15 @@ __all__ = ["BoxCox", "Log", "Margin", "Monotone", "Normal", "Seen"]
 
 _SMALLEST = 1e-300  # what a logarithm is taken of, at least
 _LARGEST = 1e300  # what an exponential is, at most
-_NEAREST, _FARTHEST = 1e-9, 1e12  # units from the origin that a power reaches
-_IMPOSSIBLE = -1e4  # log slope where a power is not defined: no density
-_MOST = 10.0  # times the largest value seen: beyond it no value of a positive column is believed
+_NEAREST, _FARTHEST = 1e-9, 1e12  # units from the origin between which a Box-Cox margin has values
+_IMPOSSIBLE = -1e4  # log slope where a Box-Cox margin is not defined: no density
+_MOST = 10.0  # times the largest value seen: no mean or draw of a positive column is above it
 _SLOPES = 33  # knots between which the slope of a monotone margin changes: more would follow the noise
 
 
 @dataclass(frozen=True)
 class Seen:
-    """Where the values of a column were seen, and the step that all of them are multiples of (0: none).
+    """The range in which a column's values were seen, and the step that all of them are multiples of (0: none).
 
     >>> Seen(0.0, 5.0, 1.0).fitted(np.array([2.4, 9.0])), Seen(0.0, 5.0, 0.1).fitted(np.array([0.31]))
     (array([2., 5.]), array([0.3]))
@@ -45,11 +45,11 @@ class Seen:
 
     @property
     def most(self) -> float:
-        """The largest value that is believed of a positive column: no mean or draw of it is an absurd one."""
+        """The largest value that a mean or a draw of a positive column may have."""
         return _MOST * self.high if self.high > 0.0 else np.inf
 
     def fitted(self, x: FloatArray, floor: float = -np.inf, ceiling: float = np.inf) -> FloatArray:
-        """Values rounded to the step, within the range; what is off its limits is not rounded onto them."""
+        """Values rounded to the step, within the range; values off the limits are not rounded onto them."""
         if self.step > 0.0:
             steps = np.round(x / self.step)
             steps = np.where((steps * self.step <= floor) & (x > floor), steps + 1.0, steps)
@@ -59,7 +59,7 @@ class Seen:
         return np.clip(x, self.low, self.high) + 0.0  # no -0.0
 
     def merge(self, other: Seen) -> Seen:
-        """Where the values of both were seen, and the finer step; 0 where one has none."""
+        """The range of both, and the finer step; 0 where one has none."""
         return Seen(min(self.low, other.low), max(self.high, other.high), min(self.step, other.step))
 
 
@@ -84,7 +84,7 @@ class Margin(Protocol):
     def from_latent(self, y: ArrayLike) -> FloatArray: ...
 
     def log_slope(self, x: ArrayLike) -> FloatArray:
-        """log dy/dx: what a density in latent units gains in the user's."""
+        """log dy/dx: what a log density of y gains as one of x."""
 
 
 @dataclass(frozen=True)
@@ -158,8 +158,7 @@ class BoxCox:
         if not all(np.isfinite(v) for v in (self.exponent, self.origin, self.unit)) or self.unit <= 0.0:
             raise InvalidParameterError(
                 f"A Box-Cox margin needs a finite exponent and origin and a positive unit, got"
-                f" exponent={self.exponent!r},"
-                f" origin={self.origin!r}, unit={self.unit!r}."
+                f" exponent={self.exponent!r}, origin={self.origin!r}, unit={self.unit!r}."
             )
 
     def _distance(self, x: ArrayLike) -> FloatArray:
@@ -182,14 +181,15 @@ class BoxCox:
 
 @dataclass(frozen=True, eq=False)
 class Monotone:
-    """Any increasing f: ``scores`` are the y of ``values``, lines between them.
+    """Any increasing f: ``scores`` are the y of ``values``, with straight lines between them.
 
-    Learned ones have the mean and spread of the column's own normal fit (of logarithms where it is positive), so that y
-    has the units of the column, or of its logarithm. Beyond the first and last value f stays where it is, unless values
-    are cut off there: it then falls by ``below``, or rises by ``above``, for each unit of y, on a log scale where the
-    first value is positive, so that positive columns stay positive.
+    A margin that was learned has the mean and spread of the column's own normal fit (of logarithms where the column is
+    positive), so that y has the units of the column, or of its logarithm. Beyond the first and last value f is
+    constant, unless values are cut off there: f then falls by ``below``, or rises by ``above``, for each unit of y, on
+    a log scale where the first value is positive, so that positive columns stay positive.
 
-    >>> margin = Monotone(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 2.0]), below=float(np.log(2.0)))
+    >>> values, scores = np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 2.0])
+    >>> margin = Monotone(values, scores, below=float(np.log(2.0)))
     >>> margin.to_latent([1.5, 0.5]), margin.from_latent([-1.0, 0.5, 9.0])
     (array([ 0.5, -1. ]), array([0.5, 1.5, 4. ]))
     """
@@ -209,7 +209,7 @@ class Monotone:
             raise InvalidDataError("A monotone margin needs at least two values and scores, finite and rising.")
         if not (0.0 <= self.below < np.inf and 0.0 <= self.above < np.inf):
             raise InvalidDataError(
-                "A monotone margin goes on beyond its first and last value by finite numbers of 0 or more."
+                "A monotone margin continues beyond its first and last value by finite numbers of 0 or more."
             )
 
     @property
@@ -221,7 +221,7 @@ class Monotone:
         return self.continued(x, np.asarray(np.interp(x, self.values, self.scores)))
 
     def continued(self, x: FloatArray, y: FloatArray) -> FloatArray:
-        """The latent values ``y`` of x, as they go on beyond the first and the last value."""
+        """The latent values ``y`` of x, continued beyond the first and the last value."""
         for end, rate, outside in ((0, self.below, x < self.values[0]), (-1, self.above, x > self.values[-1])):
             if rate > 0.0 and outside.any():
                 value = self.values[end]
@@ -233,7 +233,7 @@ class Monotone:
     def from_latent(self, y: ArrayLike) -> FloatArray:
         y = np.asarray(y, dtype=np.float64)
         x = np.interp(y, self.scores, self.values)
-        if self.below == 0.0 == self.above:  # nothing is beyond, however far y is
+        if self.below == 0.0 == self.above:  # f is constant there
             return np.asarray(x)
         distance = np.zeros_like(y)
         if self.below > 0.0:
@@ -268,11 +268,11 @@ WORDS = ("normal", "log", "boxcox", "monotone", "auto")
 KINDS: dict[str, type[Any]] = {each.kind: each for each in (Normal, Log, BoxCox, Monotone)}  # that files can hold
 
 
-# --- what is asked for ----------------------------------------------------------------------------
+# --- margins= as given ----------------------------------------------------------------------------
 
 
 def margin_requests(given: Any, n_features: int, names: Sequence[str] | None = None) -> list[str | Margin]:
-    """What is asked for each column, a word or a margin; as floors are given: one for all, a list, a dict by name."""
+    """A word or a margin for each column, from one for all, a list or a dict by name, as floors are given."""
     items, _ = per_column("margins", given, n_features, names, "auto")
     for column, item in enumerate(items):
         if isinstance(item, str) and item in WORDS:
@@ -291,7 +291,7 @@ def margin_requests(given: Any, n_features: int, names: Sequence[str] | None = N
 
 
 def is_margin(item: object) -> bool:
-    """Whether it is an object of this module, or can do what these can."""
+    """Whether it is an object of this module, or has the same methods."""
     needed = ("to_latent", "from_latent", "log_slope", "kind")
     made = not isinstance(item, type) and isinstance(getattr(item, "seen", None), Seen)
     return made and all(hasattr(item, name) for name in needed)
@@ -300,11 +300,10 @@ def is_margin(item: object) -> bool:
 def refuse_outside(
     margin: Margin, limits: Sequence[float], smallest: float, label: str, by_parts: bool = False
 ) -> None:
-    """Raise InvalidDataError where a limit, or the smallest value between them, is outside what a margin is defined
-    for.
+    """Raise InvalidDataError where a limit, or the smallest value between limits, is outside a margin's domain.
 
-    A power reaches its origin only with an exponent above 0, and there only a limit can be. ``by_parts``: "auto" took
-    the margin from the first rows, and cannot help.
+    A Box-Cox margin reaches its origin only with an exponent above 0, and only a limit can be there. ``by_parts``:
+    "auto" chose the margin by the first rows, and no longer helps.
     """
     edge = 0.0 if margin.kind == "log" else getattr(margin, "origin", -np.inf)
     what = "has no logarithm" if margin.kind == "log" else f"is not above the margin's origin {edge:g}"
@@ -324,14 +323,14 @@ def refuse_outside(
 
 
 def same_margins(first: Margins | None, second: Margins | None) -> bool:
-    """Whether they are the same wherever they were seen."""
+    """Whether they are the same but for the range that was seen."""
     if first is None or second is None:
         return first is second
     return [replace(margin, seen=Seen()) for margin in first] == [replace(margin, seen=Seen()) for margin in second]  # type: ignore[type-var]
 
 
 def seen_by_all(parts: Sequence[Margins | None]) -> Margins | None:
-    """Margins that are the same but for where they were seen, seen wherever one of them was."""
+    """Margins that differ in the range that was seen at most, with the range of all of them."""
     columns = zip(*(part for part in parts if part is not None), strict=True)
     merged = [replace(each[0], seen=reduce(Seen.merge, (margin.seen for margin in each))) for each in columns]
     return tuple(merged) or None
@@ -352,7 +351,7 @@ def from_latent(margins: Margins, y: FloatArray) -> FloatArray:
 
 
 def to_latent(margins: Margins, x: FloatArray, floor: FloatArray, ceiling: FloatArray) -> FloatArray:
-    """Rows of x as rows of y. What is at a limit or beyond holds exactly the latent limit."""
+    """Rows of x as rows of y. A cell at its limit or beyond holds exactly the latent limit."""
     low, high = latent_limits(margins, floor, ceiling)
     y = np.empty(x.shape)
     for j, margin in enumerate(margins):
@@ -365,8 +364,8 @@ def cut_from_latent(
 ) -> FloatArray:
     """Rows of y, cut off, as rows of x, in place. A cell at its latent limit holds exactly its limit.
 
-    ``as_seen``: within the range that was seen, and on its step; what was above the floor is not rounded to it, and
-    where nothing was seen at a limit nothing is there.
+    ``as_seen``: values are within the range that was seen, and multiples of its step; values above the floor are not
+    rounded to it, and no cell is at a limit at which none was seen.
     """
     low, high = latent_limits(margins, floor, ceiling)
     for j, margin in enumerate(margins):

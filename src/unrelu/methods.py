@@ -1,7 +1,7 @@
-"""Each named method as a composition of parts, side by side.
+"""The methods that can be named, side by side, each a composition of parts.
 
-A method learns from evidence under assumptions. One that asks a single, mergeable question says so with
-``question``; its record can then stand in for the data (partial_fit, merge). The papers' methods are in
+A method learns from evidence under assumptions. A method with a single, mergeable question gives it as ``question``;
+its record can then stand in for the rows (partial_fit, merge). The papers' methods are in
 :mod:`unrelu.papers.learners`, and found by their names (:mod:`unrelu.registry`).
 """
 
@@ -23,7 +23,7 @@ from unrelu.validation import check_choice, check_count
 LEARNING = "Learning"
 
 _ROWS_A_COLUMN = 4  # fewer of them, and all correlations at once are less certain than each by itself
-_ROWS_FOR_CELLS = 5  # of them for every column that tell bad cells from others
+_ROWS_FOR_CELLS = 5  # rows a column from which on bad cells can be found
 _QUICK = 1e7  # rows times the cube of columns up to which the full likelihood takes some seconds at most
 
 __all__ = [
@@ -43,15 +43,15 @@ __all__ = [
 class Method(Protocol):
     """Anything that learns a model from evidence.
 
-    One that heeds the limits of single cells (``Block.censoring``) has ``takes_cell_limits = True``; others see none.
+    A method that uses the limits of single cells (``Block.censoring``) has ``takes_cell_limits = True``.
 
     >>> import unrelu
-    >>> unrelu.RectifiedGaussianLearner(Robust(max_groups=2)).method  # wherever a method has a name, its object will do
+    >>> unrelu.RectifiedGaussianLearner(Robust(max_groups=2)).method  # an object, not a name
     Robust(max_groups=2)
     """
 
     def question(self, assumptions: Assumptions) -> PairMomentsQuestion | None:
-        """The only question it asks; None where later ones depend on earlier answers, as of those derived from this."""
+        """The only question of the method; None where later questions depend on earlier answers, as by default."""
         return None
 
     def learn(
@@ -74,7 +74,7 @@ class OnePass:
     """
 
     def question(self, assumptions: Assumptions) -> PairMomentsQuestion:
-        """The only question this method asks."""
+        """The only question of this method."""
         return PairMomentsQuestion.under(assumptions)
 
     def learn(
@@ -96,9 +96,10 @@ class OnePass:
 
 @dataclass(frozen=True)
 class Auto:
-    """The default: the full likelihood where it takes some seconds at most, or where limits differ by cell; one pass
-    elsewhere, of rows that are learned in parts, and where nothing is hidden, as both are then the same. The learner
-    looks twice at doubtful tables (:meth:`looks_twice`) where margins are left open as well, and may leave out cells.
+    """The default: the full likelihood where it takes some seconds at most, or where limits differ by cell; else one
+    pass, also for rows that are learned in parts and for complete tables, where both methods are the same. Where
+    ``margins`` are "auto" as well, a learner may fit a table with diagnostics again, without outlier rows and bad cells
+    (:meth:`looks_twice`).
 
     >>> import unrelu
     >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
@@ -110,17 +111,17 @@ class Auto:
     takes_cell_limits: ClassVar[bool] = True
 
     def question(self, assumptions: Assumptions) -> PairMomentsQuestion:
-        """That of one pass, by which parts of a table are learned."""
+        """The question of one pass, by which parts of a table are learned."""
         return OnePass().question(assumptions)
 
     def learn(
         self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, progress: Progress = no_progress
     ) -> Learned:
-        """From a record, or rows of which nothing else is known: in one pass."""
+        """Learn a record, or rows, in one pass."""
         return OnePass().learn(evidence, assumptions, seed, progress)
 
     def looks_twice(self, samples: Samples, assumptions: Assumptions) -> bool:
-        """Whether bad cells and outlier rows may be looked for: that takes some seconds as well."""
+        """Whether a learner may search for bad cells and outlier rows, which takes some seconds as well."""
         n, d = samples.n_rows, samples.n_features
         if n is None or samples.source.engine is not None or samples.limits_by_cell:
             return False
@@ -144,20 +145,20 @@ class Auto:
             return OnePass(), "one column" if d == 1 else "the full likelihood of a table of this size takes longer"
         if n < _ROWS_A_COLUMN * d:
             return OnePass(), "rows are few for that many columns"
-        tallied = evidence.collect(CellCountsQuestion(assumptions.censored_at, assumptions.lowest))
-        tallied.screening.check(assumptions, evidence.feature_names)
-        if tallied.seen.sum() >= tallied.weight * d * (1.0 - 1e-12):
+        counts = evidence.collect(CellCountsQuestion(assumptions.censored_at, assumptions.lowest))
+        counts.screening.check(assumptions, evidence.feature_names)
+        if counts.seen.sum() >= counts.weight * d * (1.0 - 1e-12):
             return OnePass(), "no cell is hidden or missing"
         return FullLikelihood(), "a table of this size takes some seconds at most"
 
 
 @dataclass(frozen=True)
 class Robust(Method):
-    """Outlier rows, up to nearly half of the table: the fit that the inlier rows alone would give.
+    """For tables in which up to nearly half of the rows are outliers: the fit that the inlier rows alone would give.
 
-    Outliers get components of their own in a mixture, as many as the BIC wants and at most ``max_groups`` with the
-    genuine one; what no component explains loses its weight (docs/research/011). The sample of rows on which the
-    mixture is chosen and the simulated rows are drawn: the same seed gives the same model.
+    Outliers get components of their own in a mixture, as many as the BIC chooses, at most ``max_groups`` with that of
+    the inliers; rows that no component explains lose their weight (docs/research/011). The mixture is chosen on a
+    sample of rows, and p-values are by simulated rows, both of them drawn by the seed.
 
     >>> import unrelu
     >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(2000, random_state=1)
@@ -180,10 +181,10 @@ class Robust(Method):
 
 @dataclass(frozen=True)
 class RobustCells(Method):
-    """Single bad cells, and outlier rows beside them: the fit that the inlier cells alone would give.
+    """For cellwise outliers, with outlier rows beside them: the fit that the inlier cells alone would give.
 
-    Every cell is genuine, given the rest of its row, or of a background of its column; what is counted is the
-    probability of being genuine (docs/research/034). The sample of rows on which it starts is drawn by the seed.
+    Every cell is an inlier, given the rest of its row, or drawn from a background of its column; a cell counts by its
+    probability of being an inlier (docs/research/034). The sample of rows on which the fit starts is drawn by the seed.
 
     >>> import unrelu
     >>> X = unrelu.synthetic.random_model(4, random_state=0).sample(2000, random_state=3)
@@ -204,11 +205,12 @@ class RobustCells(Method):
 
 @dataclass(frozen=True)
 class FullLikelihood(Method):
-    """The most likely model of all cells together: seen, cut off at a limit of their column or their own, or missing.
+    """Maximum likelihood of all cells together: seen, censored at a limit of their column or their own, or missing.
 
-    Started from "one_pass" and climbed by passes over the rows, at most ``max_rounds`` (docs/research/026). The method
-    for limits that differ by cell; on complete tables a little better than "one_pass", and slower. ``n_components=k``
-    means k factors and noise in every column, and "auto" the number under which held-out rows are most likely.
+    The likelihood is maximized from the fit of "one_pass" in at most ``max_rounds`` passes over the rows
+    (docs/research/026). The method for limits that differ by cell; elsewhere it is a little more accurate than
+    "one_pass", and slower. ``n_components=k`` means k factors and noise in every column, and "auto" the number under
+    which held-out rows are most likely.
 
     >>> import unrelu
     >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
@@ -256,7 +258,7 @@ def __dir__() -> list[str]:
 
 
 def method_names() -> list[str]:
-    """All that :func:`method_named` knows."""
+    """All names that :func:`method_named` takes."""
     return [*_BY_NAME, *registry.offered("method").values()]
 
 

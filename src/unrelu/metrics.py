@@ -1,17 +1,17 @@
-"""How far a learned model is from a true one, as the papers measure it.
+"""Distances between a learned model and the true one, as the papers measure them.
 
-Wu, Dimakis and Sanghavi (2019), section 6, with Theorem 1 (15) and Corollary 1 (16); the paper on
-arbitrary outliers, section 5, uses the first two of the same measures. A hat marks what was learned:
+Wu, Dimakis and Sanghavi (2019), section 6, with Theorem 1 (15) and Corollary 1 (16); the paper on arbitrary outliers,
+section 5, uses the first two of the same measures. A hat marks estimates:
 
     bias      |b^ - b|_2 / |W|_F                  the left side of (15), relative
     weights   |S^ - S|_F / |W|_F^2,  S = W W'     the right side of (15), relative; |W|_F^2 = trace S
-    kl        of the latent Gaussians             the smaller of KL(learned || true) and KL(true || learned)
+    kl        of the latent Gaussians             the smaller of KL(learned || true) and its reverse
     tv_bound  sqrt(kl / 2), at most 1             bounds the total variation distance of x^ and x (16)
 
-Of a matrix M = C A' only the column space of A can be known (Mazumdar and Rawat 2018, section 3.2). How far a learned
-space is from the true one: the sine of their largest angle, or the norm of all sines as in (71),
-:func:`subspace_distance`; how far their orthonormal bases stay apart when one is turned, as in (72),
-:func:`basis_distance`. Theorem 5 bounds the latter two (:func:`unrelu.guarantees.column_space_bound`).
+Of a matrix M = C A' only the column space of A can be determined (Mazumdar and Rawat 2018, section 3.2).
+:func:`subspace_distance` is the sine of the largest angle between a learned space and the true one, or the norm of all
+sines as in (71); :func:`basis_distance` is the distance of their orthonormal bases after the best rotation, as in (72).
+Theorem 5 bounds the latter two (:func:`unrelu.guarantees.column_space_bound`).
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from unrelu.validation import check_choice
 def parameter_errors(learned: RectifiedGaussian, true: RectifiedGaussian) -> dict[str, float]:
     """The errors "bias", "weights", "kl" and "tv_bound" of ``learned`` against ``true``.
 
-    ``kl`` is the smaller direction: Pinsker's inequality holds for both. It is infinite where either
+    ``kl`` is the smaller of both directions: Pinsker's inequality holds for each. It is infinite where either
     covariance is singular, as the papers compare full-rank models only.
 
-    ``tv_bound`` rests on two steps. Taking the maximum with the floor brings distributions no further apart, so TV(x^,
-    x) <= TV(y^, y) for the latent y; and Pinsker's inequality gives TV(y^, y) <= sqrt(kl / 2). The paper's display can
-    be read as sqrt(KL) / 2, but that is no bound: for N(h, 1) against N(0, 1) and small h it is 0.35 h where the
-    distance is 0.40 h. The first step needs a common floor; where the floors differ the bound is the trivial one, 1.
+    ``tv_bound`` rests on two steps. The maximum with the floor does not move distributions apart, so TV(x^, x) <=
+    TV(y^, y) for the latent y; and Pinsker's inequality gives TV(y^, y) <= sqrt(kl / 2). The paper's display can be
+    read as sqrt(KL) / 2, but that is no bound: for N(h, 1) against N(0, 1) and small h it is 0.35 h where the distance
+    is 0.40 h. The first step needs a common floor; where the floors differ the bound is the trivial one, 1.
 
     >>> true = RectifiedGaussian([0.0, 1.0], [[1.0, 0.0], [0.0, 1.0]])
     >>> learned = RectifiedGaussian([0.2, 1.0], [[1.0, 0.1], [0.1, 1.0]])
@@ -63,21 +63,22 @@ def subspace_distance(
 ) -> float:
     """The sine of the largest principal angle between the column spaces of two matrices with as many rows.
 
-    0 for equal spaces, 1 where a direction of one is at right angles to the other. Columns need neither be orthogonal
-    nor of length 1, but independent. With k and m <= k columns there are m angles, and the sine is the largest distance
-    of a unit vector of the smaller space from the larger: 0 if that contains it. Orders do not matter. For spaces of
-    the same dimension it is the spectral norm of the difference of the projections, and of sin Theta in Mazumdar and
-    Rawat 2018 (70). ``norm="frobenius"`` is |sin Theta|_F, the root of the sum of all squared sines, at most sqrt(m),
-    which that paper takes for the distance and bounds in (71).
+    The sine is 0 for equal spaces, and 1 where a direction of one space is at right angles to the other. Columns must
+    be independent, but neither orthogonal nor of length 1. With k and m <= k columns there are m angles, and the sine
+    is the largest distance of a unit vector of the smaller space from the larger space. The order of the two does not
+    matter. For spaces of the same dimension the sine is the spectral norm of the difference of the projections, and of
+    sin Theta in Mazumdar and Rawat 2018 (70). ``norm="frobenius"`` is |sin Theta|_F, the root of the sum of all squared
+    sines, at most sqrt(m): the distance that the paper bounds in (71).
 
-    With orthonormal bases U of the smaller space and Q of the larger it is |(I - Q Q') U|: small angles keep their
-    digits, which a cosine of 1 - 1e-24 has lost.
+    It is computed as |(I - Q Q') U|, with orthonormal bases U of the smaller space and Q of the larger: small angles
+    keep their digits, which a cosine of 1 - 1e-24 has lost.
 
     >>> round(subspace_distance([[1.0], [1.0]], [[5.0], [0.0]]), 6)  # an angle of 45 degrees
     0.707107
     >>> f"{subspace_distance([[1.0], [0.0]], [[1.0], [1e-12]]):.3e}"
     '1.000e-12'
-    >>> f"{subspace_distance([[1.0], [1.0], [0.0]], [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]):.3f}"  # a line in a plane
+    >>> line, plane = [[1.0], [1.0], [0.0]], [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]]
+    >>> f"{subspace_distance(line, plane):.3f}"
     '0.000'
     >>> eye = np.eye(4)
     >>> round(subspace_distance(eye[:, :2], eye[:, 2:], norm="frobenius"), 6)  # two right angles
@@ -91,7 +92,7 @@ def subspace_distance(
 def basis_distance(first: ArrayLike, second: ArrayLike) -> float:
     """min over orthogonal O of |U - U^ O|_F for orthonormal bases U, U^ of the column spaces of two matrices.
 
-    The left side of (45) and (72) in Mazumdar and Rawat 2018, where there are as many columns in both. With the
+    The left side of (45) and (72) in Mazumdar and Rawat 2018, where both matrices have as many columns. With the
     principal angles theta_i it is 2 (sum of sin^2(theta_i / 2))^(1/2): between |sin Theta|_F and sqrt(2) times that.
 
     >>> round(basis_distance([[1.0], [1.0]], [[5.0], [0.0]]), 6)  # 2 sin(22.5 degrees)
@@ -100,8 +101,8 @@ def basis_distance(first: ArrayLike, second: ArrayLike) -> float:
     sines = _sines(first, second)
     if np.shape(first)[1] != np.shape(second)[1]:
         raise InvalidParameterError(
-            f"first has {np.shape(first)[1]} columns and second {np.shape(second)[1]}: bases can be turned into each"
-            " other only where there are as many in both. Use subspace_distance."
+            f"first has {np.shape(first)[1]} columns and second {np.shape(second)[1]}: bases can be rotated into each"
+            " other only where both have as many columns. Use subspace_distance."
         )
     # 4 sin^2(theta/2) = 2 (1 - cos) = 2 sin^2 / (1 + cos), which keeps the digits of small angles
     return float(np.sqrt(np.sum(2.0 * sines**2 / (1.0 + np.sqrt(1.0 - sines**2)))))
@@ -112,8 +113,8 @@ def _sines(first: ArrayLike, second: ArrayLike) -> FloatArray:
     larger, smaller = _basis("first", first), _basis("second", second)
     if len(larger) != len(smaller):
         raise InvalidParameterError(
-            f"first has {len(larger)} rows and second {len(smaller)}: spaces can be compared within one space only."
-            " Give both with the same rows; transpose one if its columns are its rows."
+            f"first has {len(larger)} rows and second {len(smaller)}: both must have as many rows. Transpose one if its"
+            " columns are its rows."
         )
     if larger.shape[1] < smaller.shape[1]:
         larger, smaller = smaller, larger
@@ -136,14 +137,14 @@ def _basis(name: str, matrix: ArrayLike) -> FloatArray:
         i, j = np.argwhere(~np.isfinite(columns))[0]
         raise InvalidParameterError(f"{name} has {columns[i, j]} in row {i}, column {j}: its entries must be finite.")
     d, k = columns.shape
-    columns /= np.where(columns.any(axis=0), np.abs(columns).max(axis=0), 1.0)  # so that units are no matter
+    columns /= np.where(columns.any(axis=0), np.abs(columns).max(axis=0), 1.0)  # units must not matter
     columns /= np.maximum(np.linalg.norm(columns, axis=0), np.finfo(float).tiny)
     basis, singular, _ = np.linalg.svd(columns, full_matrices=False)
     rank = int(np.sum(singular > max(d, k) * np.finfo(float).eps * singular[0]))
     if rank < k:
         raise InvalidParameterError(
-            f"The {k} columns of {name} span a space of {rank} dimensions only, with directions left to chance. Leave"
-            " out columns that the others make up, or take the leading left singular vectors."
+            f"The {k} columns of {name} span a space of {rank} dimensions only. Leave out columns that are combinations"
+            " of others, or take the leading left singular vectors."
         )
     return np.asarray(basis, dtype=np.float64)
 
@@ -165,8 +166,7 @@ def _gaussian_kl(p: RectifiedGaussian, q: RectifiedGaussian) -> float:
     """KL(p || q) = 1/2 [ tr(Sq^-1 Sp) - d - ln det(Sq^-1 Sp) + (bp - bq)' Sq^-1 (bp - bq) ].
 
     With Sp = Lp Lp', Sq = Lq Lq' (Cholesky) and M = Lq^-1 Lp, lower triangular, the first three terms are
-    sum_i (M_ii^2 - 1 - ln M_ii^2) + sum_{i>j} M_ij^2: all of them positive, so that nearly equal models
-    lose no digits to cancellation.
+    sum_i (M_ii^2 - 1 - ln M_ii^2) + sum_{i>j} M_ij^2: all of them positive, so that nearly equal models lose no digits.
     """
     p_root, q_root = _cholesky(p), _cholesky(q)
     if p_root is None or q_root is None:
@@ -181,7 +181,7 @@ def _gaussian_kl(p: RectifiedGaussian, q: RectifiedGaussian) -> float:
 def _cholesky(model: RectifiedGaussian) -> FloatArray | None:
     """The covariance's Cholesky factor, or None where it has no inverse in double precision.
 
-    Found by way of the correlations, where columns in other units cannot pass for a singular matrix.
+    The correlations decide, as columns in different units can make a covariance look singular.
     """
     if (model.std == 0.0).any():
         return None

@@ -1,8 +1,8 @@
-"""The model: x = max(y, floor) with y ~ N(mean, covariance), a frozen value; or min(y, ceiling), its mirror image.
+"""The model: x = max(y, floor), or min(y, ceiling), with y ~ N(mean, covariance): a frozen value.
 
-With a floor of zero and covariance = W W' it is D(W, b) of Wu, Dimakis and Sanghavi (2019),
-Definition 1: x = ReLU(W z + b), z ~ N(0, I). W and W Q give the same distribution for every rotation Q, so
-what is kept is the covariance, and :meth:`RectifiedGaussian.weights` picks one W.
+With a floor of zero and covariance = W W' it is D(W, b) of Wu, Dimakis and Sanghavi (2019), Definition 1: x = ReLU(W z
++ b), z ~ N(0, I). W and W Q give the same distribution for every rotation Q, so that the covariance determines the
+model, and :meth:`RectifiedGaussian.weights` picks one W.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 import scipy.linalg
@@ -18,16 +18,15 @@ from numpy.typing import ArrayLike
 
 from unrelu import storage
 from unrelu.contracts import FloatArray
-from unrelu.errors import InvalidParameterError
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.margins import Margin, Margins, cut_from_latent, is_margin, latent_limits, to_latent
 from unrelu.notebook import few, model_html
 from unrelu.passes.device import place_of
 from unrelu.posterior.cells import Cells, Filling, table_of
 from unrelu.posterior.density import SMALLEST_LOG_DENSITY, Density, warn_of_gross
-from unrelu.posterior.draws import drawn
+from unrelu.posterior.draws import drawn, square_root
 from unrelu.posterior.marginals import Prediction, column_distributions, imputed, predicted
-from unrelu.renamed import hint, refuse
-from unrelu.tables.limited import cell_limits
+from unrelu.renamed import hint
 from unrelu.tables.prepared import finite_slopes
 from unrelu.validation import (
     RandomState,
@@ -36,6 +35,7 @@ from unrelu.validation import (
     generator,
     integer,
     limit,
+    refuse_old_names,
     require_reachable,
     require_semidefinite,
     scaled,
@@ -56,10 +56,11 @@ class RectifiedGaussian:
     column may have a ``ceiling`` instead of a floor: x = min(y, ceiling). The arrays are copies and read-only.
 
     ``margins``: for columns that are not normal, x = max(f(y), floor) with one increasing f per column
-    (:mod:`unrelu.margins`); mean and covariance are those of y, floor and ceiling those of x. None: f(y) = y.
+    (:mod:`unrelu.margins`), a Gaussian copula; mean and covariance are those of y, floor and ceiling those of x. None:
+    f(y) = y.
 
-    ``scoring_covariance``: what rows are scored by, where the covariance itself is too uncertain to be inverted
-    (:mod:`unrelu.fit.shrinkage`); None where it serves for both. Learners set it.
+    ``scoring_covariance`` scores rows where the covariance itself is too uncertain to be inverted
+    (:mod:`unrelu.fit.shrinkage`); None where the covariance serves for both. Learners set it.
 
     >>> model = RectifiedGaussian([0.5, -1.0], [[4.0, 1.0], [1.0, 1.0]], feature_names=["As", "Pb"])
     >>> model.correlation[0, 1]
@@ -76,6 +77,7 @@ class RectifiedGaussian:
     scoring_covariance: FloatArray | None = None
     margins: Margins | None = None
 
+    @refuse_old_names
     def __init__(
         self,
         mean: ArrayLike,
@@ -105,16 +107,13 @@ class RectifiedGaussian:
             if given is not None:
                 require_semidefinite(scaled(given))
 
-    def __new__(cls, *_: Any, **given: Any) -> Self:
-        refuse("RectifiedGaussian", given, ("mean", "margins"))
-        return super().__new__(cls)
-
     if not TYPE_CHECKING:  # names that are not there are errors for type checkers
 
         def __getattr__(self, name: str) -> Any:
             raise AttributeError(f"a RectifiedGaussian has no attribute {name!r}{hint(name, [*dir(self), 'mean'])}")
 
     @classmethod
+    @refuse_old_names
     def from_weights(
         cls, weights: ArrayLike, mean: ArrayLike, floor: ArrayLike = 0.0, feature_names: Iterable[str] | None = None
     ) -> RectifiedGaussian:
@@ -143,9 +142,22 @@ class RectifiedGaussian:
         """Correlations of y: unit diagonal, 0 beside it for coordinates of zero variance."""
         return _read_only(np.clip(scaled(self.covariance), -1.0, 1.0))
 
+    @cached_property
+    def precision(self) -> FloatArray:
+        """The inverse of the covariance of y, 0 for columns of zero variance; InvalidDataError where there is none.
+
+        >>> RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]]).precision
+        array([[ 1.5625, -0.9375],
+               [-0.9375,  1.5625]])
+        """
+        density = Density.by_covariance(self)
+        if density.is_singular:
+            raise InvalidDataError("The covariance has no inverse: leave out columns that others determine.")
+        return _read_only(density.inverse_covariance)
+
     @property
     def scoring(self) -> RectifiedGaussian:
-        """The model that rows are scored by: this one, or the same with its scoring covariance."""
+        """The model that scores rows: this one, or the same with its scoring covariance."""
         if self.scoring_covariance is None:
             return self
         return self.with_parts(covariance=self.scoring_covariance, scoring_covariance=None)
@@ -182,7 +194,7 @@ class RectifiedGaussian:
         """Rows of x as rows of y; a cell at its floor or below holds the latent floor.
 
         >>> from unrelu.margins import Log
-        >>> RectifiedGaussian([0.0], [[1.0]], floor=1.0, margins=[Log()]).to_latent([[1.0], [10.0]]).round(3)
+        >>> RectifiedGaussian([0], [[1]], floor=1, margins=[Log()]).to_latent([[1], [10]]).round(3)
         array([[0.   ],
                [2.303]])
         """
@@ -190,12 +202,11 @@ class RectifiedGaussian:
         return x if self.margins is None else to_latent(self.margins, x, self.floor, self.ceiling)
 
     def column_summary(self, below: str = "auto") -> list[dict[str, Any]]:
-        """Per column, in the user's units: margin, share beyond its limit, and mean, sd and quartiles of one
-        ``distribution``.
+        """Per column, in the user's units: margin, share beyond its limit, and mean, sd and quartiles.
 
-        That is "as seen", of what :meth:`sample` draws, where the floor is 0, as of rain or spending; elsewhere, where
-        limits are those of detection, "before the floor", of the values that it cut off as well. ``below="floor"`` or
-        "latent" gives all columns the one or the other.
+        These are "as seen", of values that :meth:`sample` draws, where the floor is 0, as of rain or spending;
+        elsewhere, where limits are those of detection, "before the floor", of censored values as well.
+        ``below="floor"`` or "latent" gives all columns the one or the other.
 
         >>> round(RectifiedGaussian([0.0], [[1.0]]).column_summary()[0]["mean"], 4)  # 1 / sqrt(2 pi)
         0.3989
@@ -208,8 +219,8 @@ class RectifiedGaussian:
     def weights(self, k: int | None = None) -> FloatArray:
         """A d x k matrix W with W W' = covariance, or as near as rank k allows (Frobenius norm).
 
-        W = V sqrt(L) from the k largest eigenvalues L and eigenvectors V, columns in falling order of
-        length; the largest entry of each is positive, which settles the sign. ``k=None`` means d.
+        W = V sqrt(L) from the k largest eigenvalues L and eigenvectors V, columns in falling order of length; the
+        largest entry of each is positive, which determines the sign. ``k=None`` means d.
 
         >>> RectifiedGaussian([0.0, 0.0], [[1.0, -1.0], [-1.0, 1.0]]).weights(1).round(9)
         array([[ 1.],
@@ -252,26 +263,12 @@ class RectifiedGaussian:
 
     @cached_property
     def _correlation_root(self) -> FloatArray:
-        """A square A with A A' = correlation, singular or not.
-
-        The Cholesky factor where the matrix is clearly definite, else the symmetric root: both depend on the matrix
-        alone, so that a seed gives the same rows up to rounding on every machine.
-        """
-        r = self.correlation
-        try:
-            lower = np.linalg.cholesky(r)
-            if np.diagonal(lower).min() ** 2 > 1e-10:
-                return np.asarray(lower, dtype=np.float64)
-        except np.linalg.LinAlgError:
-            pass
-        values, vectors = np.linalg.eigh(r)
-        values[values < len(r) * np.finfo(float).eps * values[-1]] = 0.0
-        return np.asarray((vectors * np.sqrt(values)) @ vectors.T, dtype=np.float64)
+        return square_root(self.correlation)
 
     def marginal(self, features: int | str | Iterable[int | str]) -> RectifiedGaussian:
         """The distribution of some of the columns, by index or name, in the order given.
 
-        >>> RectifiedGaussian([1.0, 2.0], [[1.0, 0.5], [0.5, 4.0]], feature_names=["As", "Pb"]).marginal("Pb")
+        >>> RectifiedGaussian([1, 2], [[1, 0.5], [0.5, 4]], feature_names=["As", "Pb"]).marginal("Pb")
         RectifiedGaussian(n_features=1, mean=[2.], std=[2.], floor=0, names=['Pb'])
         """
         chosen = [features] if isinstance(features, int | str | np.integer) else list(features)
@@ -280,7 +277,7 @@ class RectifiedGaussian:
             raise InvalidParameterError("marginal needs at least one feature, got none.")
         if len(set(at)) < len(at):
             twice = next(feature for n, feature in enumerate(chosen) if at[n] in at[:n])
-            raise InvalidParameterError(f"marginal was asked for feature {twice!r} more than once.")
+            raise InvalidParameterError(f"marginal: feature {twice!r} is given more than once.")
         square = np.ix_(at, at)
         return RectifiedGaussian(
             self.mean[at],
@@ -304,9 +301,9 @@ class RectifiedGaussian:
         if self.margins is not None:
             raise InvalidParameterError("A model with margins cannot be negated: take its latent part.")
         floor, ceiling = np.where(sign < 0.0, (-self.ceiling, -self.floor), (self.floor, self.ceiling))
-        turn, scoring = np.outer(sign, sign), self.scoring_covariance
-        parts = {"mean": sign * self.mean, "covariance": turn * self.covariance, "floor": floor, "ceiling": ceiling}
-        return self.with_parts(**parts, scoring_covariance=None if scoring is None else turn * scoring)
+        signs, scoring = np.outer(sign, sign), self.scoring_covariance
+        parts = {"mean": sign * self.mean, "covariance": signs * self.covariance, "floor": floor, "ceiling": ceiling}
+        return self.with_parts(**parts, scoring_covariance=None if scoring is None else signs * scoring)
 
     def index_of(self, feature: int | str) -> int:
         """The position of a column, given by name or position."""
@@ -321,14 +318,14 @@ class RectifiedGaussian:
             raise InvalidParameterError(f"No feature {index}: indices run from 0 to {self.n_features - 1}.")
         return index
 
-    # --- questions about rows: a cell at the model's floor says "at most that", one at its ceiling "at least that", NaN
-    # nothing; ``floor`` and ``ceiling`` where the rows have limits of their own, per column or per cell (NaN: none).
+    # --- rows: a cell at the model's floor is left-censored, a cell at its ceiling right-censored, NaN is missing;
+    # ``floor`` and ``ceiling`` where the rows have limits of their own, per column or per cell (NaN: none).
 
     def log_prob(self, X: ArrayLike, floor: ArrayLike | None = None, ceiling: ArrayLike | None = None) -> FloatArray:
-        """Log density of each row: of the values that are seen, times the probability of the others.
+        """Log density of each row, larger = more typical: of seen cells, times the probability of censored cells.
 
-        Exact to .002 for each cell at a limit (by simulation; correlations up to .9), exactly for up to two of them.
-        Rows of any size have finite ones, down to -1e300; a warning names those that the model gives no chance.
+        Exact to .002 for each cell at a limit (by simulation; correlations up to .9), exact for up to two such cells.
+        Log densities are finite, down to -1e300; a warning names rows that the model gives no chance.
 
         >>> model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
         >>> model.log_prob([[0.0, 0.0]]).round(4)  # log(1/4 + asin(.6)/(2 pi))
@@ -354,15 +351,15 @@ class RectifiedGaussian:
         floor: ArrayLike | None = None,
         ceiling: ArrayLike | None = None,
     ) -> Any:
-        """X with hidden cells filled in by their mean given the rest of the row, or by a ``quantile`` of it.
+        """X with hidden cells filled in by their mean given the rest of the row, or by a ``quantile``.
 
-        Floored cells get a value below their floor; seen cells are returned as they are. With ``return_std`` also the
-        standard deviations of what is filled in (0 for seen cells). In your units: the mean of f(y), not f of the mean.
-        For completed tables with the right spread and correlations take draws, :meth:`sample_latent`.
+        Floored cells get a value below their floor; seen cells stay as they are. With ``return_std`` also the standard
+        deviations of filled cells (0 for seen cells). In your units: the mean of f(y), not f of the mean. For completed
+        tables with the right spread and correlations take draws, :meth:`sample_latent`.
 
-        ``fill``: only "hidden" cells, those at a limit, only "missing" ones, or "both". ``below``: "latent", the value
-        before it was cut off, or "floor", what the table would show, max(f(y), floor), where cells at a limit stay.
-        "auto": "latent" for cells at a limit; missing ones get what the table would show where their column's floor is
+        ``fill``: only "hidden" cells, those at a limit, only "missing" cells, or "both". ``below``: "latent", the value
+        before it was cut off, or "floor", what the table would show, max(f(y), floor), so that cells at a limit stay.
+        "auto": "latent" for cells at a limit; missing cells get what the table would show where their column's floor is
         0, as of rain or spending, and "latent" elsewhere, where limits are those of detection.
 
         >>> model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
@@ -378,7 +375,7 @@ class RectifiedGaussian:
         """
         cells = Cells.of(self, X, floor, ceiling)
         warn_of_gross(self, cells)
-        filling = self._filling(cells, fill, below, (floor, ceiling))
+        filling = Filling.of(self, cells, fill, below, (floor, ceiling))
         mean, std, *filled = imputed(self, cells, () if quantile is None else (quantile,), filling)
         chosen = filled[0] if filled else mean
         return (chosen, std) if return_std else chosen
@@ -397,9 +394,9 @@ class RectifiedGaussian:
         """Completed tables, n_draws x n x d: hidden cells drawn from their posterior, jointly; seen cells as they are.
 
         Independent draws, exact in distribution, in your units. A row's draws depend on ``random_state`` and on its
-        place in X, not on other rows. Where they do not fit into memory, ask for a part of the rows at a time, or use
+        place in X, not on other rows. Where the draws do not fit into memory, draw a part of the rows at a time, or use
         ``unrelu impute --draws``, which writes as it goes. ``fill`` and ``below``: see :meth:`impute`. All draws are of
-        this one model; :meth:`unrelu.FloorImputer.draw` also draws the parameters of a fit.
+        this one model; for multiple imputation :meth:`unrelu.FloorImputer.draw` also draws the parameters of a fit.
 
         >>> model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
         >>> draws = model.sample_latent([[0.0, 1.0]], n_draws=4000, random_state=0)
@@ -408,11 +405,10 @@ class RectifiedGaussian:
         """
         cells = Cells.of(self, X, floor, ceiling)
         warn_of_gross(self, cells)
-        return drawn(self, cells, n_draws, random_state, self._filling(cells, fill, below, (floor, ceiling)))
+        return drawn(self, cells, n_draws, random_state, Filling.of(self, cells, fill, below, (floor, ceiling)))
 
     def outlier_score(self, X: ArrayLike) -> FloatArray:
-        """How outlying each row is, larger = more outlying: minus its log density, per unit of the spread of each
-        seen cell.
+        """How outlying each row is, larger = more outlying: minus its log density, in units of its cells' spreads.
 
         >>> model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.9], [0.9, 1.0]])
         >>> common, rare = model.outlier_score([[1.0, 1.0], [0.1, 2.0]])
@@ -425,8 +421,8 @@ class RectifiedGaussian:
     def cell_outlier_score(self, X: ArrayLike) -> FloatArray:
         """How outlying each cell is given the rest of its row, in standard deviations, larger = more outlying.
 
-        A cell at its floor is outlying where the others say that it should be above, one off its column's constant
-        infinitely; NaN where missing.
+        A cell at its floor is outlying where the others predict that it is above; a cell off its column's constant is
+        infinitely outlying; NaN where missing.
 
         >>> model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.8], [0.8, 1.0]])
         >>> model.cell_outlier_score([[0.0, 3.0], [1.0, 1.0]]).round(1)
@@ -434,13 +430,25 @@ class RectifiedGaussian:
                [0.3, 0.3]])
         """
         density, values = self._scored(X)
-        return np.abs(density.outlier_score(values))
+        return np.abs(density.cell_outlier_score(values))
+
+    def mahalanobis(self, X: ArrayLike, floor: ArrayLike | None = None, ceiling: ArrayLike | None = None) -> FloatArray:
+        """Squared Mahalanobis distances of the rows of y from the mean: (y - mean)' precision (y - mean).
+
+        Of a row with cells at a limit or missing ones it is the expected distance, given what the row shows: a missing
+        cell adds 1 to the distance of the seen ones, and the mean over rows of the model is the number of columns.
+
+        >>> model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]], floor=-1.0)
+        >>> model.mahalanobis([[2.0, 1.0], [2.0, float("nan")], [2.0, -1.0]]).round(2)
+        array([ 4.06,  5.  , 13.39])
+        """
+        cells = Cells.of(self, X, floor, ceiling)
+        return Density.for_distances(self).mahalanobis(cells.latent, cells.censoring)
 
     def condition(self, given: Mapping[int | str, float]) -> RectifiedGaussian:
-        """The distribution of the other columns where some have known values, in your units.
+        """The distribution of the other columns where some columns have given values, in your units.
 
-        A value at its floor says "at most that": the others' distribution is then the normal of their mean and
-        covariance.
+        A value at its floor is left-censored: the distribution is then the normal of the others' mean and covariance.
 
         >>> model = RectifiedGaussian([0.0, 1.0], [[1.0, 0.6], [0.6, 1.0]], feature_names=["As", "Pb"])
         >>> model.condition({"As": 1.0})
@@ -465,8 +473,8 @@ class RectifiedGaussian:
     ) -> Prediction:
         """A column given the others: mean, standard deviation, quantiles, and the probability to be at its floor.
 
-        Its own cells in X are not looked at. Values are those that the table would show, at least the floor; with
-        ``hidden`` those of the uncut column.
+        Its own cells in X are not used. Values are those that the table would show, at least the floor; with ``hidden``
+        those before the floor.
 
         >>> model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
         >>> found = model.predict([[float("nan"), 0.5]], 0)
@@ -482,19 +490,11 @@ class RectifiedGaussian:
         return predicted(self, cells, j, levels, hidden)
 
     def _scored(self, X: ArrayLike) -> tuple[Density, FloatArray]:
-        """(what scores rows, latent rows): columns with a ceiling negated."""
-        cells, turned = Cells.of(self, X), self.ceiling < np.inf
-        density = Density.of(self.latent.negated(turned))
+        """(density that scores rows, latent rows), columns with a ceiling negated."""
+        cells, negated = Cells.of(self, X), self.ceiling < np.inf
+        density = Density.of(self.latent.negated(negated))
         density.warn_if_singular()
-        return density, cells.latent * np.where(turned, -1.0, 1.0)
-
-    def _filling(self, cells: Cells, fill: str, below: str, limits: tuple[Any, Any]) -> Filling:
-        """What is filled in; ``limits``: the floors and ceilings that were given for the rows, None for the model's."""
-        if limits[0] is None:
-            return Filling(fill, below)
-        ceiling = self.ceiling if limits[1] is None else limits[1]
-        low = cell_limits(limits[0], ceiling, cells.given.shape, self.feature_names)[0]
-        return Filling(fill, below, limited=tuple(np.flatnonzero((low != 0.0).any(axis=0)).tolist()))
+        return density, cells.latent * np.where(negated, -1.0, 1.0)
 
     # --- a value, and a file ----------------------------------------------------------------------
 
@@ -526,7 +526,7 @@ class RectifiedGaussian:
         return {name: self.__dict__.get(name) for name in names}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
-        # Pickling forgets that an array is read-only, so this is the one door for all fields.
+        # Pickling drops that an array is read-only, so all fields are set here.
         self.__dict__["ceiling"] = _read_only(np.full(len(state["mean"]), np.inf))
         for name, value in state.items():
             self.__dict__[name] = _read_only(value) if isinstance(value, np.ndarray) else value
@@ -534,9 +534,9 @@ class RectifiedGaussian:
     def save(self, path: FilePath, details: Mapping[str, Any] | None = None) -> None:
         """Write the model to ``path``, exactly that name: a NumPy .npz without pickle.
 
-        It holds the arrays mean, covariance and floor, ceiling and scoring_covariance where there are some, and
+        The file holds the arrays mean, covariance and floor, ceiling and scoring_covariance where there are some, and
         ``header``, UTF-8 JSON as bytes, with the names and margins of the columns. ``details`` are facts about the fit
-        for the header, for :func:`unrelu.model.read_header` to give back.
+        for the header; :func:`unrelu.model.read_header` reads them.
 
         >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "model.unrelu"
@@ -544,13 +544,11 @@ class RectifiedGaussian:
         >>> RectifiedGaussian.load(path)
         RectifiedGaussian(n_features=1, mean=[1.], std=[1.4142], floor=0)
         """
-
         storage.write(path, self, details)
 
     @classmethod
     def load(cls, path: FilePath) -> RectifiedGaussian:
         """Read a model that :meth:`save` wrote; the example is there."""
-
         return storage.read(path, cls)
 
     STATE: ClassVar[dict[str, Any]] = {
@@ -565,13 +563,13 @@ class RectifiedGaussian:
     }
 
     def to_state(self) -> dict[str, Any]:
-        """What a file holds: ``STATE`` says of which type each is (:mod:`unrelu.storage.format`)."""
+        """The state that a file holds; ``STATE`` has its types (:mod:`unrelu.storage.format`)."""
         ceiling = self.ceiling if np.isfinite(self.ceiling).any() else None
         return {"n_features": self.n_features, **self.__getstate__(), "ceiling": ceiling}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> RectifiedGaussian:
-        """The model of what a file holds, checked as any other."""
+        """The model that a file holds, checked as any other."""
         given = {name: each for name, each in state.items() if name != "n_features" and each is not None}
         return cls(**given)
 

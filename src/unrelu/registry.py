@@ -1,7 +1,7 @@
-"""What is defined above the core and found by its name: methods, what files hold, who makes a fitted learner's page.
+"""Names that are defined above the core, found as texts: methods, classes of files, the maker of the report page.
 
-:mod:`unrelu` says so in words when it is imported, and a module is loaded when it is first asked for. So the core
-knows nothing of the packages above it.
+:mod:`unrelu` offers them when it is imported, and a module is loaded when one of its names is first needed. So the core
+imports nothing of the packages above it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ _OFFERED: dict[str, dict[str, tuple[str, str]]] = {}
 
 
 def offer(kind: str, module: str, **names: str) -> None:
-    """Names of ``module``, and what is said of each: of a "method" its own name, of a "file" what messages call it.
+    """Offer names of ``module``, each with words: a "method" with its name as an option, a "file" with its noun.
 
     >>> offer("method", "unrelu.papers.learners", TruncatedSGD="sgd")
     >>> offered("method")["TruncatedSGD"], find("method", "TruncatedSGD").__name__
@@ -23,10 +23,10 @@ def offer(kind: str, module: str, **names: str) -> None:
 
 
 def offered(kind: str) -> dict[str, str]:
-    """The names, in the order in which they were offered, and what was said of them."""
+    """The names of a kind in the order in which they were offered, and their words."""
     return {name: words for name, (_, words) in _OFFERED[kind].items()}
 
 
 def find(kind: str, name: str) -> Any:
-    """What has that name."""
+    """The object of that name."""
     return getattr(import_module(_OFFERED[kind][name][0]), name)

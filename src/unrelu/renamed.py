@@ -26,6 +26,7 @@ NAMES = {
     "shapes": "margins",
     "shapes_": "margins_",
     "strangeness": "outlier_score",
+    "watch": "progress",
     "watched_by": "with_progress",
 }
 OPTIONS = {"--shape": "--margins", "--nonnegative-bias": "--nonnegative-mean", "--bias": "--mean"}
@@ -42,8 +43,8 @@ def hint(name: str, offered: Iterable[str]) -> str:
     return f": it is {new} now" if new in set(offered) else ""
 
 
-def refuse(who: str, given: Iterable[str], parameters: Iterable[str]) -> None:
+def refuse(called: str, given: Iterable[str], parameters: Iterable[str]) -> None:
     """Raise TypeError for a parameter of an old name."""
     for name in given:
         if name not in parameters and (said := hint(name, parameters)):
-            raise TypeError(f"{who} has no parameter {name!r}{said}.")
+            raise TypeError(f"{called} has no parameter {name!r}{said}.")

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from unrelu.contracts import BoolArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.model import RectifiedGaussian
-from unrelu.validation import RandomState, generator
+from unrelu.validation import RandomState, generator, refuse_old_names
 
 
 @runtime_checkable
@@ -31,6 +31,7 @@ Outliers: TypeAlias = ArrayLike | RectifiedGaussian | Drawable | Callable[[int, 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 
 
+@refuse_old_names
 def random_model(
     d: int,
     k: int | None = None,

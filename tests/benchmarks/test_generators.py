@@ -5,13 +5,13 @@ import pytest
 
 from benchmarks.__main__ import NAMES
 from benchmarks.generators import STUDIES
-from benchmarks.generators.networks import Network, Size, drawn
+from benchmarks.generators.networks import Network, Size, draw
 from benchmarks.generators.noise import CASES
 from benchmarks.generators.recovered import Parts, Recovered, affine_error, nearest_sines, rotation_error
-from benchmarks.generators.refusals import answered, biased, cases, duplicated, rectified_inputs
+from benchmarks.generators.refusals import cases, is_answered, with_bias, with_duplicate, with_rectified_inputs
 from benchmarks.generators.rivals import autoencoder, nmf, projection, relative_error
 from benchmarks.generators.samples import controls, energy_test, report
-from benchmarks.generators.sizes import as_asked, figures
+from benchmarks.generators.sizes import figures, size_claims
 from benchmarks.generators.unequal import unequal
 
 SMALL = Size(24, 6, 2, 800)
@@ -47,15 +47,15 @@ def test_it_is_one_of_the_benchmarks():
 # --- networks ---------------------------------------------------------------------------------------
 
 
-def test_units_are_off_as_often_as_asked():
+def test_units_are_off_as_often_size_claims():
     rows = unequal(Size(12, 9, 4, 20_000), 0)
     off = (rows.H == 0.0).mean(axis=0)
     assert np.abs(off - np.linspace(0.1, 0.9, 9)).max() < 4.0 * 0.5 / np.sqrt(20_000)
 
 
 def test_noise_is_inside_the_rectifier():
-    rows = drawn(SMALL, 0)
-    noisy, linear = rows.noisy(0.01, 0), drawn(SMALL, 0, rectified=False).noisy(0.01, 0)
+    rows = draw(SMALL, 0)
+    noisy, linear = rows.noisy(0.01, 0), draw(SMALL, 0, rectified=False).noisy(0.01, 0)
     assert (noisy.X >= 0.0).all()
     np.testing.assert_array_equal(noisy.X, np.maximum(linear.X, 0.0))
     share = (linear.X - rows.T).std() / np.sqrt((rows.T**2).mean())
@@ -64,7 +64,7 @@ def test_noise_is_inside_the_rectifier():
 
 @pytest.mark.parametrize("kind", ["gaussian", "shifted", "repeated", "inside"])
 def test_outlier_rows_are_marked_and_the_others_left_alone(kind):
-    rows = drawn(SMALL, 0)
+    rows = draw(SMALL, 0)
     spoiled = rows.with_outliers(kind, 0.05, 0)
     assert (~spoiled.inlier).sum() == 40
     np.testing.assert_array_equal(spoiled.X[spoiled.inlier], rows.X[spoiled.inlier])
@@ -77,7 +77,7 @@ def test_outlier_rows_are_marked_and_the_others_left_alone(kind):
 
 
 def test_the_truth_is_right():
-    rows = drawn(SMALL, 1)
+    rows = draw(SMALL, 1)
     angle = 0.7
     turn = np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
     fit = fit_of(rows, parts_of(rows, turn))
@@ -88,41 +88,41 @@ def test_the_truth_is_right():
     affine, turned, standard = fit.input_weight_errors
     assert max(affine, turned) < 1e-12
     assert 1e-3 < standard < 0.2  # moments of 800 rows
-    assert all(claim.holds is not False for claim in as_asked("", [fit], 60.0))
+    assert all(claim.holds is not False for claim in size_claims("", [fit], 60.0))
     assert len(figures([fit])) == 14
 
 
 def test_stretched_inputs_are_seen_by_a_rotation_alone():
-    rows = drawn(SMALL, 1)
+    rows = draw(SMALL, 1)
     affine, turned, _ = fit_of(rows, parts_of(rows, np.diag([1.1, 1.0]))).input_weight_errors
     assert affine < 1e-12
     assert turned > 0.01
 
 
 def test_a_wrong_unit_is_counted_unless_it_is_named():
-    rows = drawn(SMALL, 2)
+    rows = draw(SMALL, 2)
     parts = parts_of(rows)
     parts.hidden[:, 3] += 1e-3 * parts.hidden[:, 2]
     fit = fit_of(rows, parts)
     assert (fit.right(), fit.wrong_unnamed(), fit.complete) == (5, 1, False)
-    assert [claim.holds for claim in as_asked("", [fit], 60.0)][3] is False
+    assert [claim.holds for claim in size_claims("", [fit], 60.0)][3] is False
     named = parts_of(rows, doubtful=(3,))
     named.hidden[:] = parts.hidden
     assert fit_of(rows, named).wrong_unnamed() == 0
 
 
 def test_what_was_refused_is_neither_right_nor_wrong():
-    rows = drawn(SMALL, 2)
+    rows = draw(SMALL, 2)
     silent, refused = fit_of(rows, None), fit_of(rows, None, (("CannotPeelError", "too few rows"),))
     assert (refused.right(), refused.wrong_unnamed(), refused.sine, refused.inputs_error) == (0, 0, 1.0, 1.0)
-    assert answered(refused)
-    assert not answered(fit_of(rows, None, (("ValueError", "cannot reshape"),)))
-    assert not answered(silent)
-    assert answered(fit_of(rows, parts_of(rows)))
+    assert is_answered(refused)
+    assert not is_answered(fit_of(rows, None, (("ValueError", "cannot reshape"),)))
+    assert not is_answered(silent)
+    assert is_answered(fit_of(rows, parts_of(rows)))
 
 
 def test_rows_without_inputs_are_left_out():
-    rows = drawn(SMALL, 3)
+    rows = draw(SMALL, 3)
     parts = parts_of(rows)
     parts.inputs[:80] = np.nan
     fit = fit_of(rows, parts)
@@ -157,7 +157,7 @@ def test_the_two_sample_test_sees_what_differs_and_nothing_else():
 
 
 def test_the_band_is_asked_of_the_recovered_and_power_of_the_wrong_ones():
-    names = ["recovered", *controls(Network.draw(SMALL, 0), drawn(SMALL, 0).z, 0)]
+    names = ["recovered", *controls(Network.draw(SMALL, 0), draw(SMALL, 0).z, 0)]
     same, different = [0.5] * 19 + [0.01], [0.01] * 20
     claims = report(dict(zip(names, [same, same, same, different, same], strict=True)), "")
     assert [claim.holds for claim in claims] == [True, True, None, True, False]
@@ -177,10 +177,10 @@ def test_rivals_rebuild_what_they_can():
 
 def test_bad_tables_are_as_bad_as_they_are_called():
     net = Network.draw(SMALL, 0)
-    assert (biased(net, 8.0).rows(500, 0).H[:, 0] > 0.0).all()
-    assert (biased(net, -8.0).rows(500, 0).H[:, 0] == 0.0).all()
-    H = duplicated(net).rows(500, 0).H
+    assert (with_bias(net, 8.0).rows(500, 0).H[:, 0] > 0.0).all()
+    assert (with_bias(net, -8.0).rows(500, 0).H[:, 0] == 0.0).all()
+    H = with_duplicate(net).rows(500, 0).H
     np.testing.assert_allclose(H[:, 1], 2.0 * H[:, 0])
-    assert rectified_inputs(drawn(SMALL, 0)).z.min() == 0.0
+    assert with_rectified_inputs(draw(SMALL, 0)).z.min() == 0.0
     for name, case in cases(SMALL).items():
         assert case().rows.H.shape[1] >= 2, name

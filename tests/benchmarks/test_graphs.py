@@ -1,4 +1,4 @@
-"""What benchmarks/networks judges by is right where the answer is known."""
+"""What benchmarks/graphs judges by is right where the answer is known."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from benchmarks.graphs.tables import KINDS, Cell, f1, table
 
 
 def test_it_is_one_of_the_benchmarks():
-    assert "networks" in NAMES
+    assert "graphs" in NAMES
     assert set(STUDIES) == {"edges", "rivals", "hard", "coverage", "speed"}
     assert len(GRID) == 48
     assert {cell.floored for cell in MAIN} == {0.4}

@@ -7,7 +7,7 @@ from scipy.stats import multivariate_normal, norm
 import unrelu
 from benchmarks.margins.contaminated import far
 from benchmarks.posterior import STUDIES
-from benchmarks.posterior.densities import log_orthant, model_of, one_factor, separated
+from benchmarks.posterior.densities import log_orthant, model_of, one_factor, separate
 from benchmarks.posterior.draws import case, p_values
 from benchmarks.posterior.rivals import RIVALS
 from benchmarks.posterior.tables import lognormal, with_outliers
@@ -29,7 +29,7 @@ def test_one_factor_with_seen_cells():
     centre = mean[0] + 0.45 * (row[1] - mean[1])
     wanted = norm.logpdf(row[1], mean[1]) + norm.logcdf(-centre / np.sqrt(1.0 - 0.45**2))
     assert one_factor(mean, loading, row) == pytest.approx(wanted, abs=1e-10)
-    assert separated(unrelu.RectifiedGaussian(mean, v), row)[0] == pytest.approx(wanted, abs=1e-6)
+    assert separate(unrelu.RectifiedGaussian(mean, v), row)[0] == pytest.approx(wanted, abs=1e-6)
 
 
 def test_a_row_above_its_floors_has_a_normal_density():
@@ -37,7 +37,7 @@ def test_a_row_above_its_floors_has_a_normal_density():
     row = np.full(4, 0.8)
     wanted = multivariate_normal(model.mean, model.covariance).logpdf(row)
     assert reference(model, row)[0] == pytest.approx(wanted, abs=1e-9)
-    assert separated(model, row) == (pytest.approx(wanted, abs=1e-9), 0.0)
+    assert separate(model, row) == (pytest.approx(wanted, abs=1e-9), 0.0)
 
 
 def test_draws_of_another_distribution_are_noticed():

@@ -18,11 +18,11 @@ COMMANDS = [body.__name__ for bodies in TASKS.values() for body in bodies]
 
 
 def test_help_lists_every_command_under_its_task(run):
-    told = run("--help").stdout
-    places = [told.index(f" {task} ") for task in TASKS]
+    shown = run("--help").stdout
+    places = [shown.index(f"\n{task}:\n") for task in TASKS]
     assert places == sorted(places)
-    for (_, bodies), start, end in zip(TASKS.items(), places, [*places[1:], len(told)], strict=True):
-        listed = re.findall(r"^│ (\w+) ", told[start:end], re.MULTILINE)
+    for (_, bodies), start, end in zip(TASKS.items(), places, [*places[1:], len(shown)], strict=True):
+        listed = re.findall(r"^  (\w+)  ", shown[start:end], re.MULTILINE)
         assert listed == [body.__name__ for body in bodies]
     assert len(COMMANDS) == len(set(COMMANDS)) == len(app.registered_commands)
 
@@ -51,14 +51,15 @@ def test_python_m_unrelu_without_the_extra_says_how_to_install_it(tmp_path):
     [
         ("unrelu im", "impute"),
         ("unrelu fit --floor-", "--floor-tolerance"),
+        ("unrelu fit --help-", "--help-all"),
         ("unrelu re", "report\nrecover\nread\nreproduce"),
     ],
 )
 def test_the_shell_completes_commands_and_options(words, wanted, tmp_path):
-    asked = {"_UNRELU_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
+    completion = {"_UNRELU_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(len(words.split()) - 1)}
     command = [os.path.join(os.path.dirname(sys.executable), "unrelu")]
     result = subprocess.run(
-        command, capture_output=True, text=True, timeout=60, cwd=tmp_path, env={**os.environ, **asked}
+        command, capture_output=True, text=True, timeout=60, cwd=tmp_path, env={**os.environ, **completion}
     )
     assert result.stdout.strip() == wanted
 

@@ -50,7 +50,7 @@ def test_unusable_tables_are_refused(run, refused, folder, text, words):
         (["nowhere-*.csv"], "no file matches"),
         (["empty"], "is a folder without tables"),
         (["rows.csv", "--where", "As >"], "--where"),
-        (["rows.csv", "--where", "Zn > 1"], "no column 'Zn', which --where asks for"),
+        (["rows.csv", "--where", "Zn > 1"], "no column 'Zn', which --where compares"),
         (["rows.csv", "--where", "As < 0"], "No row meets --where"),
         (["rows.csv", "--checkpoint", "c", "--method", "robust"], "use --method one_pass"),
         (["-", "--checkpoint", "c"], "--checkpoint is for files"),

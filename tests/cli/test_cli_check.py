@@ -1,4 +1,4 @@
-"""check: the verdict on a table, with and without a model, as text, JSON, exit code and picture."""
+"""check: whether a model fits a table, with and without a model, as text, JSON, exit code and picture."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def few(folder, rows):
     return path
 
 
-def test_the_verdict_is_the_learners(run, few, rows):
+def test_the_answer_is_the_learners(run, few, rows):
     result = run("check", few, "--simulations", "39", "--json", "-o", "columns.csv")
     assert result.exit_code == 0, result.stderr
     facts = json.loads(result.stdout)
@@ -90,11 +90,11 @@ def test_a_models_columns_are_found_by_name(run, few, model, folder):
     assert [column["name"] for column in facts["columns"]] == ["Fe", "As"]
 
 
-def test_what_is_left_out_and_what_outliers_are_is_told(run, folder, rows):
+def test_columns_left_out_and_outliers_are_named(run, folder, rows):
     x = np.column_stack([rows[:300, :2], np.full(300, 2.0)])
     x[:20, :2] += 30.0
-    write_table(folder / "odd.csv", x, NAMES)
-    text = " ".join(run("check", "odd.csv", "--method", "robust", *QUICK).stdout.split())
+    write_table(folder / "columns.csv", x, NAMES)
+    text = " ".join(run("check", "columns.csv", "--method", "robust", *QUICK).stdout.split())
     assert "Left out: Fe (constant)." in text
     assert "20 outlier rows left out." in text
     assert "Checked 280 rows of 3 columns" in text
@@ -119,7 +119,7 @@ def model_of(folder):
     return path
 
 
-def test_a_shape_of_the_fit_is_checked(run, folder):
+def test_a_margin_of_the_fit_is_checked(run, folder):
     rng = np.random.default_rng(3)
     table = np.maximum(np.expm1(0.8 * rng.standard_normal((300, 2)) + 0.3), 0.0)
     np.savetxt(folder / "skewed.csv", table, delimiter=",", header="a,b", comments="")

@@ -62,7 +62,7 @@ def test_a_column_of_which_a_third_would_go_is_named_and_left(run, folder, rows,
         result = run("clean", "other.csv", *given, "-o", "out.csv")
         assert result.exit_code == 0
         if "--model" in given:
-            assert "('Pb'): rather the column" in " ".join(result.stderr.split())
+            assert "('Pb'): the model does not fit such a column" in " ".join(result.stderr.split())
             assert result.stderr.endswith("[not-cleaned]\n")
         else:
             assert "many-bad-cells (1 column)" in " ".join(result.stdout.split())

@@ -160,7 +160,7 @@ def test_every_method_can_be_named(run, rectified, hidden, method):
     assert np.abs(np.load("T.npy") - hidden).max() < 0.05
 
 
-def test_noise_is_told(run, folder, hidden):
+def test_noise_is_estimated(run, folder, hidden):
     noisy = np.maximum(hidden + 0.1 * np.random.default_rng(0).standard_normal(hidden.shape), 0.0)
     write_table("X.npy", noisy)
     result = run("factor", "X.npy", "--components", 2, "--method", "tobit_em", "-o", "out.npz", "--json")
@@ -179,14 +179,17 @@ def test_weak_columns_are_named_and_weak_rows_counted(run, folder, hidden):
     assert "--drop" in columns
     assert rows.startswith("Warning: 1 of 150 rows ")
     assert not any(word in result.stderr for word in ("hidden()", "components_", "row_identifiable_"))
-    told = [" ".join(line.split()) for line in result.stdout.splitlines() if line.startswith("weak")]
-    assert [line[: line.index("(") + 11] for line in told] == ["weak columns s4 (too seldom", "weak rows 1 (too seldom"]
+    shown = [" ".join(line.split()) for line in result.stdout.splitlines() if line.startswith("weak")]
+    assert [line[: line.index("(") + 11] for line in shown] == [
+        "weak columns s4 (too seldom",
+        "weak rows 1 (too seldom",
+    ]
     answer = answer_of(run("factor", "X.csv", "--components", 2, "-o", "out.npz", "--json"))
     assert (answer["weak_columns"], answer["report"]["weak_rows"]) == (["s4"], 1)
     assert len(answer["warnings"]) == 2
 
 
-def test_too_high_a_rank_is_told(run, folder, hidden):
+def test_too_high_a_rank_is_a_warning(run, folder, hidden):
     write_table("X.npy", hidden + 20.0)  # all values are seen
     result = run("factor", "X.npy", "--components", 4, "-o", "out.npz")
     assert result.exit_code == 0
@@ -518,15 +521,15 @@ def test_progress_is_drawn_on_a_terminal_only(run, on_terminal, rectified):
     assert "Recovering" not in printed
 
 
-def test_the_meter_tells_iterations_and_ranks(rectified, run, monkeypatch):
-    told = []
-    monkeypatch.setattr("unrelu.cli.frame.meter", lambda _: lambda step: told.append(step.words))
+def test_progress_shows_iterations_and_ranks(rectified, run, monkeypatch):
+    shown = []
+    monkeypatch.setattr("unrelu.cli.frame.meter", lambda _: lambda step: shown.append(step.words))
     assert run("factor", rectified, "-o", "out.npz").exit_code == 0
-    choosing = [words for words in told if words.startswith("held-out error by number 1: 0.")]
+    choosing = [words for words in shown if words.startswith("held-out error by number 1: 0.")]
     assert ", 2: " in choosing[1]
-    assert next(words for words in told if words.startswith("iteration")).startswith("iteration 1, residual ")
+    assert next(words for words in shown if words.startswith("iteration")).startswith("iteration 1, residual ")
     report = unrelu.ReLUMatrixRecovery.load("out.npz").report_
-    assert told[-1] == f"iteration {report.iterations}, residual {report.residual:.1e}"
+    assert shown[-1] == f"iteration {report.iterations}, residual {report.residual:.1e}"
 
 
 def test_help_imports_nothing_heavy(folder):
@@ -590,7 +593,7 @@ def test_margins_and_the_hidden_table_in_the_users_units(run, folder):
     assert "a log, b log" in " ".join(run("info", "out.npz").stdout.split())
 
 
-def test_a_free_shape_goes_on_below_a_floor_above_zero_alone(run, skewed, skewed_rows):
+def test_a_monotone_margin_goes_on_below_a_floor_above_zero_alone(run, skewed, skewed_rows):
     options = ("--components", 1, "--method", "tobit_em", "--hidden", "h.csv")
     result = run("factor", skewed, "--floor", "As=0.5", "--margins", "monotone", *options)
     assert result.exit_code == 0

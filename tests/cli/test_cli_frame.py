@@ -40,7 +40,7 @@ def test_options_stand_in_one_order(name):
     assert known == sorted(known)
     assert options[-1] == "as_json"
     first = min(options.index(option) for option in options if option in place)
-    assert all(option in place for option in options[first:])  # what is asked comes before
+    assert all(option in place for option in options[first:])  # options of the command come before
 
 
 @pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"info", "merge", "read"}))  # merge and read draw nothing
@@ -72,7 +72,7 @@ def test_a_picture_is_drawn_before_anything_is_written(folder):
     assert os.listdir(folder) == []
 
 
-def test_only_what_is_wanted_is_written_and_told(folder):
+def test_only_requested_files_are_written_and_named(folder):
     outputs = {"model": Output(Path("m.txt"), "Model"), "extra": Output(None, "Extra"), "quiet": Output(Path("q.txt"))}
     job = Job(outputs)
     job.write(model=lambda path: path.write_text("m"), extra=lambda _: pytest.fail("not wanted"), quiet=Path.touch)

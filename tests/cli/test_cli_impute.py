@@ -40,7 +40,12 @@ def test_the_real_program_fills_in_what_the_imputer_does(program, folder, holes)
     np.testing.assert_array_equal(_read("mask.csv"), imputer.mask(holes))
     assert list(_read("out.csv")) == NAMES
     shown = " ".join(result.stdout.split())
-    for words in ("400 rows of 3 columns", "1 row with nothing in it", "too little spread", "written to mask.csv"):
+    for words in (
+        "400 rows of 3 columns",
+        "1 row with no value, filled in by the model alone",
+        "too little spread",
+        "written to mask.csv",
+    ):
         assert words in shown
 
 
@@ -120,7 +125,7 @@ def test_values_and_limits_are_those_of_the_table(run, folder):
     (folder / "text.csv").write_text("As,Pb\n" + "\n".join(map(",".join, cells)) + "\n")
     given = ("impute", "text.csv", "-o", "out.csv", "--margins", "log", "--floor", "Pb=none", "--picture", "p.png")
     answer = json.loads(run(*given, "--json").stdout)
-    assert "put at the floor 0.5" in answer["text_cells"][0]
+    assert "censored at the floor 0.5" in answer["text_cells"][0]
     assert answer["columns"][0]["mean_at_limits"] == pytest.approx(np.maximum(y[:, 0], 0.5).mean(), abs=1e-6)
     found, low = _read("out.csv"), y[:, 0] <= 0.5
     assert found["As"][low].between(0.0, 0.5, inclusive="neither").all()
@@ -293,7 +298,7 @@ def test_a_column_that_would_be_there_twice_is_refused(run, refused, folder, hol
 
 @pytest.fixture
 def counted(monkeypatch):
-    """Rows whose posterior was asked for, and passes over the table, as they come."""
+    """Rows whose posterior was computed, and passes over the table, as they come."""
     from unrelu.posterior.density import Density
     from unrelu.tables.files import FileSamples
 

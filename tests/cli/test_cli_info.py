@@ -149,18 +149,18 @@ def test_whatever_has_a_distribution_is_a_model(run, refused, saved, folder, row
 
 
 def test_words_for_what_is_inside(run, folder, rows):
-    """Latent mean and sd beside mean and standard deviation; diagnostics as a table; the assembly explained; shares
-    of groups."""
+    """Latent mean and sd beside mean and standard deviation; diagnostics as a table; shares of groups; no entry
+    of the method that only --json has."""
     np.save(folder / "skewed.npy", np.column_stack([rows[:800, 0], np.exp(rows[:800, 1])]))
     run("fit", "skewed.npy", "-o", "out.npz")
     shown = " ".join(run("info", "out.npz").stdout.split())
     for words in (
         "latent mean",
         "latent sd",
-        "of the pairs to one matrix",
-        "what was seen, and what to do",
+        "what the table shows, and what to do",
     ):
         assert words in shown
+    assert "shrinkage" not in shown
     assert "kind" not in shown  # the diagnostics are not also printed as they are stored
     unrelu.RectifiedGaussianMixture(1).fit(rows[:300]).save(folder / "mixture.npz")
     assert "group 1: 100.0% of the rows" in run("info", "mixture.npz").stdout
@@ -206,7 +206,7 @@ def test_fit_and_info_tell_the_likelihood(run, folder, table, rows):
 def test_big_fits_say_where_the_likelihood_is(run, folder, table, monkeypatch):
     monkeypatch.setattr("unrelu.cli.learning._CHEAP", 1e4)
     result = run("fit", table, "--method", "one_pass", "-o", "out.npz")
-    assert "take a pass of their own: unrelu info out.npz --table TABLE" in result.stdout
+    assert "take another pass: unrelu info out.npz --table TABLE" in result.stdout
     assert json.loads(run("info", "out.npz", "--json").stdout)["likelihood"] is None
 
 

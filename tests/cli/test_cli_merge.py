@@ -55,15 +55,15 @@ def test_a_record_holds_no_row(sites, run):
         (["--drop", "c"], "3 columns in one part, 2 in another"),
         (["--columns", "b,a,c"], "different column names: a, b, c; and b, a, c"),
         (["--nonnegative-mean"], "different parameters (nonnegative_mean"),
-        (["--margins", "c=boxcox"], "Margins that were learned differ with the rows: give all of them the same."),
+        (["--margins", "c=boxcox"], "Learned margins differ with the rows: give all learners the same."),
         (["--stderr", "jackknife"], "different parameters (stderr)"),
     ],
 )
 def test_records_that_do_not_agree_are_refused(sites, run, refused, options, said):
     first, second = recorded(run, "north"), recorded(run, "south", *options)
-    told = refused(run("merge", first, second, "-o", "merged.npz"))
-    assert said.replace("nonnegative_mean", "--nonnegative-mean") in told
-    assert "north.record and south.record: " in told
+    shown = refused(run("merge", first, second, "-o", "merged.npz"))
+    assert said.replace("nonnegative_mean", "--nonnegative-mean") in shown
+    assert "north.record and south.record: " in shown
     assert not (sites / "merged.npz").exists()
 
 

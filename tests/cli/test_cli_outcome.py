@@ -50,7 +50,7 @@ def test_without_the_extra_one_line_says_how_to_install_it(folder, missing):
 
 
 def _fail(*_: object, **__: object) -> None:
-    warnings.warn("odd\nnumbers", unrelu.errors.UnreluWarning, stacklevel=1)
+    warnings.warn("two\nlines", unrelu.errors.UnreluWarning, stacklevel=1)
     raise ZeroDivisionError("of a kind\nnobody expected")
 
 
@@ -62,7 +62,7 @@ def test_an_internal_error_is_one_line(run, model, monkeypatch):
     assert result.exit_code == 1
     assert result.stdout == ""
     assert result.stderr == (
-        "Warning: odd numbers\n"
+        "Warning: two lines\n"
         "Internal error: ZeroDivisionError: of a kind nobody expected; please report it;"
         " set UNRELU_DEBUG=1 for the traceback\n"
     )
@@ -88,9 +88,9 @@ def test_warnings_of_other_libraries_are_not_shown(run, model, monkeypatch):
 
     original = unrelu.storage.format.read_header
 
-    def noisy(*asked: Any) -> object:
+    def noisy(*given_args: Any) -> object:
         warnings.warn("internal noise", DeprecationWarning, stacklevel=1)
-        return original(*asked)
+        return original(*given_args)
 
     monkeypatch.setattr(unrelu.storage.format, "read_header", noisy)
     assert run("info", model).stderr == ""
@@ -101,9 +101,9 @@ def test_a_warning_of_several_findings_has_a_line_for_each(run, model, monkeypat
 
     original = unrelu.storage.format.read_header
 
-    def doubtful(*asked: Any) -> object:
+    def doubtful(*given_args: Any) -> object:
         warn_together([("Columns are skewed: floor='min'.", "skewed"), ("Ties.", "ties")])
-        return original(*asked)
+        return original(*given_args)
 
     monkeypatch.setattr(unrelu.storage.format, "read_header", doubtful)
     lines = ["Columns are skewed: --floor min. [skewed]", "Ties. [ties]"]

@@ -79,8 +79,8 @@ def test_the_facts_are_those_of_the_report(run, rectified):
     names = np.delete(NAMES, 1)
     assert layer["undetermined"] == names[~peeled.layers[0].column_identifiable].tolist()
     distribution = peeled.hidden_distribution
-    assert [unit["bias"] for unit in answer["units"]] == distribution.mean.tolist()
-    assert [unit["norm"] for unit in answer["units"]] == distribution.std.tolist()
+    assert [unit["mean"] for unit in answer["units"]] == distribution.mean.tolist()
+    assert [unit["std"] for unit in answer["units"]] == distribution.std.tolist()
     assert (answer["layers_file"], answer["hidden"], answer["warnings"]) == ("out.npz", None, [])
     again = answer_of(run("info", "out.npz", "--json"))
     assert (again["layers"], again["units"], again["format"]) == (answer["layers"], answer["units"], "unrelu.Peeled")
@@ -343,12 +343,12 @@ def test_damaged_files_of_layers_are_refused(run, refused, rectified):
 
 
 def test_the_meter_tells_layers_and_units(run, rectified, linear, monkeypatch):
-    told = []
-    monkeypatch.setattr("unrelu.cli.frame.meter", lambda _: lambda step: told.append(f"{step.stage}, {step.words}"))
+    shown = []
+    monkeypatch.setattr("unrelu.cli.frame.meter", lambda _: lambda step: shown.append(f"{step.stage}, {step.words}"))
     assert run("peel", rectified, "--widths", "3,3", "-o", "a.npz").exit_code == 2
-    assert told[0].startswith("Layer 1: undoing the rectifier, iteration 1, residual")
-    finding = [words for words in told if words.startswith("Layer 1: finding units")]
-    assert finding[-1] == told[-1] == "Layer 1: finding units, 3 of 3 units found"
+    assert shown[0].startswith("Layer 1: undoing the rectifier, iteration 1, residual")
+    finding = [words for words in shown if words.startswith("Layer 1: finding units")]
+    assert finding[-1] == shown[-1] == "Layer 1: finding units, 3 of 3 units found"
 
 
 def test_an_interruption_leaves_nothing(run, folder, rectified, monkeypatch):

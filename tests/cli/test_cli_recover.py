@@ -231,15 +231,15 @@ def test_columns_that_do_not_fit_are_refused(run, refused, layer, factors):
     write_table("v.csv", layer.table[:, 1:], NAMES[1:])
     line = refused(run("recover", "factors.npz", "v.csv"))
     assert "v.csv: no column 's0'" in line
-    assert "factors.npz speaks of s0, s1" in line
+    assert "factors.npz has the columns s0, s1" in line
     assert "factors.npz has no column 'Zn'" in refused(run("recover", "factors.npz", "v.csv", "--columns", "Zn"))
     assert "No column of factors.npz is left" in refused(
         run("recover", "factors.npz", "v.csv", "--columns", "s1", "--drop", "s1")
     )
     line = refused(run("recover", "w.npz", "v.csv"))
-    assert "w.npz is of 20 columns, the table has 19: choose the same ones" in line
+    assert "w.npz has 20 columns, the table 19: choose the same ones" in line
     np.save("v.npy", layer.table[:, :7])
-    assert "factors.npz is of 20 columns, the table has 7" in refused(run("recover", "factors.npz", "v.npy"))
+    assert "factors.npz has 20 columns, the table 7" in refused(run("recover", "factors.npz", "v.npy"))
 
 
 # --- rows that cannot be recovered, or in two ways ------------------------------------------------
@@ -332,7 +332,7 @@ def test_an_undetermined_row_does_not_lose_its_neighbours(run, layer, undetermin
     np.testing.assert_allclose(np.delete(found, 33, axis=0), np.delete(layer.clean, 33, axis=0), atol=1e-8)
 
 
-def test_an_ambiguous_row_is_told_with_both_candidates(run, folder):
+def test_an_ambiguous_row_comes_with_both_candidates(run, folder):
     np.savez("w.npz", weights=np.ones((6, 1)), bias=np.zeros(6))
     rows = np.tile([[3.0] * 6], (40, 1))
     rows[35] = [1.0, 1.0, 1.0, 2.0, 2.0, 2.0]
@@ -345,10 +345,10 @@ def test_an_ambiguous_row_is_told_with_both_candidates(run, folder):
     )
     assert "1: row 36" in result.stdout
     answer = answer_of(run("recover", "w.npz", "v.npy", "--latent", "c.npy", "--json"))
-    (told,) = answer["ambiguous"]
-    assert told["row"] == 36
-    np.testing.assert_allclose(sorted([told["latent"][0], told["rival"][0]]), [1.0, 2.0])
-    assert told["latent"][0] == np.load("c.npy")[35, 0]
+    (shown,) = answer["ambiguous"]
+    assert shown["row"] == 36
+    np.testing.assert_allclose(sorted([shown["latent"][0], shown["rival"][0]]), [1.0, 2.0])
+    assert shown["latent"][0] == np.load("c.npy")[35, 0]
     assert len(answer["report"]["ambiguous_rows"]) == len(answer["warnings"]) == 1
 
 

@@ -23,7 +23,7 @@ def test_a_table_becomes_a_page(run, folder, rows):
     assert len(page) < 6_000_000
 
 
-def test_json_has_the_verdict(run, folder, rows):
+def test_json_has_the_sentence_of_the_check(run, folder, rows):
     write_table(folder / "rows.csv", rows[:300], ["As", "Pb", "Fe"])
     facts = json.loads(run("report", "rows.csv", "--json", *QUICK).stdout)
     assert facts["output"] == "report.html"
@@ -32,7 +32,7 @@ def test_json_has_the_verdict(run, folder, rows):
     assert facts["bytes"] == Path("report.html").stat().st_size
 
 
-def test_a_model_of_other_rows_is_asked(run, table, model):
+def test_a_model_of_other_rows_is_used(run, table, model):
     result = run("report", table, "--model", model, "--json", *QUICK)
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["verdict"].startswith("The given model")

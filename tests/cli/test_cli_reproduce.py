@@ -50,10 +50,10 @@ def test_reproduce_end_to_end(run, folder, tiny, name):
     files = [f"{stem}-checklist.md", f"{stem}-settings.json", f"{stem}.csv", f"{stem}.png"]
     assert sorted(os.listdir(folder / "new/place")) == files
     assert (folder / "new/place" / f"{stem}.png").read_bytes().startswith(b"\x89PNG")
-    for told, reading in zip(answer["readings"], tiny[name].readings, strict=True):
-        assert [claim["claim"] for claim in told["claims"]] == [claim.says for claim in reading.claims]
-        assert told["claims_held"] == sum(claim["held"] for claim in told["claims"])
-        assert told["name"] == reading.name
+    for shown, reading in zip(answer["readings"], tiny[name].readings, strict=True):
+        assert [claim["claim"] for claim in shown["claims"]] == [claim.says for claim in reading.claims]
+        assert shown["claims_held"] == sum(claim["held"] for claim in shown["claims"])
+        assert shown["name"] == reading.name
     assert answer["trials_found"] == 0
 
 

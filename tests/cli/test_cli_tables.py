@@ -1,4 +1,4 @@
-"""Tables as they come, on the command line: what is read is told, ids go into every output, rows count from 1."""
+"""Tables as they come, on the command line: notes on their text cells, ids in every output, rows counted from 1."""
 
 from __future__ import annotations
 
@@ -30,23 +30,23 @@ def lines(path) -> list[list[str]]:
         return list(csv.reader(stream))
 
 
-def test_text_cells_are_told_in_one_line(run, folder):
+def test_text_cells_are_one_line_of_the_answer(run, folder):
     rng = np.random.default_rng(0)
     values = rng.normal(1.0, 1.0, (200, 2))
     text = "\n".join(";".join(("<0,25" if v < 0.25 else f"{v:.4f}".replace(".", ",")) for v in row) for row in values)
     (folder / "x.csv").write_text(f"As;Pb\n{text}\nND;1,5\n")
     result = run("fit", "x.csv", "--floor", "0.25", "-o", "m.npz")
     assert result.exit_code == 0, result.stderr
-    told = [line for line in result.stdout.splitlines() if line.startswith("Text in cells:")]
+    output = [line for line in result.stdout.splitlines() if line.startswith("Text in cells:")]
     below = [int((column < 0.25).sum()) for column in values.T]
-    assert told == [
-        f"Text in cells: As: {below[0]} cells <0.25 put at the floor 0.25, 1 cell 'ND' read as missing, Pb: {below[1]}"
-        " cells <0.25 put at the floor 0.25."
+    assert output == [
+        f"Text in cells: As: {below[0]} cells <0.25 censored at the floor 0.25, 1 cell 'ND' read as missing, Pb:"
+        f" {below[1]} cells <0.25 censored at the floor 0.25."
     ]
     assert "--nondetect floor puts them at the floor" in result.stderr
     quiet = run("fit", "x.csv", "--floor", "0.25", "--nondetect", "floor", "--json", "-o", "m.npz")
     assert quiet.stderr == ""
-    assert json.loads(quiet.stdout)["text_cells"][0].endswith("1 cell 'ND' put at the floor 0.25")
+    assert json.loads(quiet.stdout)["text_cells"][0].endswith("1 cell 'ND' censored at the floor 0.25")
 
 
 def test_an_ordinary_table_brings_no_new_line(run, table):
@@ -64,15 +64,15 @@ def test_an_ordinary_table_brings_no_new_line(run, table):
             "2 different limits, <0.1, <0.5, but --limits one means one floor a column. --limits cell",
         ),
         ("As\n<0.5\n0.3\n1\n2\n", ["--limits", "one"], "<0.5 beside 0.3"),
-        ("As\n1\n2\n", ["--limits", "lowest"], "Unknown limits 'lowest'"),
-        ("As\n1\n2\n", ["--nondetect", "zero"], "Unknown nondetect 'zero'"),
+        ("As\n1\n2\n", ["--limits", "lowest"], "Unknown --limits 'lowest'"),
+        ("As\n1\n2\n", ["--nondetect", "zero"], "Unknown --nondetect 'zero'"),
         (
             "site,As\na,1\nb,2\n",
             [],
             "column 'site' holds text (row 1 (line 2): 'a'), not numbers. Leave it out with --drop",
         ),
         ("site,As\na,1\nb,2\n", [], "--id site"),
-        ("site,As\na,1\nb,2\n", ["--id", "site", "--columns", "site,As"], "both as a number and as text"),
+        ("site,As\na,1\nb,2\n", ["--id", "site", "--columns", "site,As"], "is among --columns and --id"),
         ("site,As\na,1\nb,2\n", ["--id", "sit"], "Did you mean 'site'?"),
         ("As,As\n1,2\n3,4\n", [], "the column name 'As' occurs twice"),
         (",As\n1,2\n3,4\n", [], "has no name (is it a row index?)"),
@@ -105,12 +105,12 @@ def test_excel_without_its_reader_is_refused(run, refused, folder, monkeypatch):
     assert 'pip install "unrelu[xlsx]"' in refused(run("fit", "x.xlsx", "-o", "out.npz"))
 
 
-def test_a_header_of_numbers_is_told_and_can_be_overruled(run, folder, rows):
+def test_a_header_of_numbers_is_a_warning_and_can_be_overruled(run, folder, rows):
     np.savetxt(folder / "x.csv", rows[:300], fmt="%.4f", delimiter=",", header="1990,1991,1992", comments="")
     result = run("fit", "x.csv", "--json", "-o", "m.npz")
     assert [column["name"] for column in json.loads(result.stdout)["columns"]] == ["1990", "1991", "1992"]
-    assert "Warning: x.csv: the first line (1990, 1991, 1992) was taken for column names" in result.stderr
-    assert "Say --no-header if it is data, --header if it is not." in result.stderr
+    assert "Warning: x.csv: the first line (1990, 1991, 1992) was read as column names" in result.stderr
+    assert "Give --no-header if it is data, --header if it is not." in result.stderr
     result = run("fit", "x.csv", "--header", "--json", "-o", "m.npz")
     assert result.stderr == ""
     assert json.loads(result.stdout)["report"]["n_rows"] == 300
@@ -179,7 +179,7 @@ def test_limits_of_single_cells_are_learned_or_refused_with_the_way_out(run, ref
         result = run("fit", "x.csv", *options, "-o", "m.npz")
         assert result.exit_code == 0, result.stderr
         words = " ".join(result.stdout.split())
-        assert "As: 2 cells <0.1, <0.5 kept as limits of single cells." in words
+        assert "As: 2 cells <0.1, <0.5 censored, each at its own limit." in words
         assert "by full_likelihood, as cells have limits of their own." in words
 
 

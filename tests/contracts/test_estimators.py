@@ -6,6 +6,7 @@ Estimators are found by looking, so that the next one cannot differ: it needs a 
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass, replace
 from functools import cache
@@ -16,12 +17,12 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 import unrelu
 import unrelu.estimators
 from unrelu.contracts import Assumptions, Block
-from unrelu.errors import ModelFileError, UnreluError
+from unrelu.errors import ModelFileError, UnreluError, warning_class
 from unrelu.estimators.base import FloorEstimator
 from unrelu.storage import Unsaved
 from unrelu.tables import open_samples
@@ -349,6 +350,111 @@ def test_rows_need_four_members_and_no_more(name):
     case = CASES[name]
     found = case.use(case.make().fit(Minimal(case.table)), Minimal(case.table))
     np.testing.assert_allclose(found, case.use(fitted_once(CASES[name]), case.table), rtol=1e-8, atol=1e-8)
+
+
+# --- for scikit-learn's users ------------------------------------------------------------------------
+
+
+@every
+def test_what_transforms_names_its_columns(name):
+    case = CASES[name]
+    if not hasattr(case.make(), "transform"):
+        assert name not in ("FloorImputer", "ReLUMatrixRecovery", "ReLULatentRecovery", "TwoLayerReLULearner")
+        return
+    columns = [f"c{j}" for j in range(case.table.shape[1])]
+    table = pd.DataFrame(case.table, columns=columns, index=[f"r{i}" for i in range(len(case.table))])
+    estimator = case.make().set_output(transform="pandas").fit(table)
+    found = estimator.transform(table)
+    assert list(found.columns) == list(estimator.get_feature_names_out())
+    assert list(found.index) == list(table.index)
+    plain = estimator.set_output(transform="default").transform(table)
+    np.testing.assert_array_equal(found.to_numpy(), plain)
+    assert len(set(found.columns)) == plain.shape[1]
+    assert (list(found.columns) == columns) == (name == "FloorImputer")
+
+
+@every
+def test_whole_weights_are_repeated_rows_or_refused(name):
+    case = CASES[name]
+    weights = np.random.default_rng(3).integers(0, 3, len(case.table)).astype(float)
+    if not has_fit_parameter(case.make(), "sample_weight"):
+        with pytest.raises(UnreluError, match=f"{name} takes no sample_weight: .*[Rr]ow"):
+            case.make().fit(case.table, sample_weight=weights)
+        assert case.make().fit(case.table, sample_weight=None).n_features_in_ == case.table.shape[1]
+        return
+    # Means alone, and a fixed penalty: errors, and what is chosen by them, take weights for measures of trust.
+    options = {"selection": 0.1} if name == "RectifiedGaussianGraph" else {}
+    weighted = case.make(**options).fit(case.table, sample_weight=weights)
+    repeated = case.make(**options).fit(np.repeat(case.table, weights.astype(int), axis=0))
+    found, expected = (case.location(each, case.table) for each in (weighted, repeated))
+    apart = np.abs(case.location(fitted_once(case), case.table) - expected).max()
+    assert np.abs(found - expected).max() < 0.02 * apart
+    with pytest.raises((UnreluError, ValueError), match=r"sample_weight|Negative values"):
+        case.make().fit(case.table, sample_weight=-weights)
+
+
+def _nasty(n: int = 300) -> np.ndarray:
+    """Skewed, tied, gross, heavy-tailed, half empty, constant and rarely seen columns, and one that follows another."""
+    own = np.random.default_rng(0)
+    z = 0.7 * own.standard_normal((n, 1)) + 0.7 * own.standard_normal((n, 7))
+    skewed, counts = np.exp(1.5 * z[:, 0]), np.round(np.maximum(2.0 * z[:, 1] + 1.0, 0.0))
+    gross, tails = z[:, 2] + 1.0, own.standard_t(1.5, n)
+    gross[5] = 1e6
+    half = np.where(np.arange(n) < n // 2, np.nan, z[:, 4])
+    rare = np.where(z[:, 6] > 2.0, z[:, 6], 0.0)
+    return np.maximum(np.column_stack([skewed, counts, gross, tails, half, np.full(n, 2.0), rare, 2.0 * skewed]), 0.0)
+
+
+NASTY = _nasty()
+OPTIONS = [
+    *((name, {}) for name in every_estimator()),
+    *(("RectifiedGaussianLearner", {"method": method}) for method in ("one_pass", "robust", "robust_cells")),
+    ("RectifiedGaussianLearner", {"method": "full_likelihood", "margins": "normal"}),
+    ("RectifiedGaussianLearner", {"method": "one_pass", "stderr": "jackknife"}),
+    ("FloorOutlierDetector", {"method": "one_pass", "margins": "normal"}),
+    ("RectifiedGaussianMixture", {"max_iter": 3}),
+    ("RectifiedGaussianGraph", {"method": "robust"}),
+    ("ReLUMatrixRecovery", {"method": "tobit_em", "max_iter": 3}),
+]
+
+
+@pytest.mark.parametrize(("name", "options"), OPTIONS, ids=str)
+def test_a_fit_gives_one_warning_at_most(name, options):
+    case = replace(CASES[name], table=NASTY)
+    if name == "ReLULatentRecovery":
+        case = replace(case, make=lambda: unrelu.ReLULatentRecovery(n_components=1))
+    if name == "TwoLayerReLULearner":
+        case = replace(case, table=np.nan_to_num(NASTY[:60]), make=lambda: unrelu.TwoLayerReLULearner(2, floor=0.0))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        try:
+            fitted(case, **options)
+        except UnreluError:
+            assert name == "TwoLayerReLULearner"  # no other refuses such a table
+    assert len(said) <= 1
+    if name not in ("ReLULatentRecovery", "TwoLayerReLULearner"):
+        kinds = said[0].message.kinds
+        assert said[0].category is warning_class(kinds[0])
+        assert said[0].filename == __file__
+        harm = ["ConvergenceWarning", "AssumptionWarning", "RecoveryWarning", "DataWarning"]
+        order = [harm.index(warning_class(kind).__name__) for kind in kinds]
+        assert order == sorted(order)
+        assert len(set(str(said[0].message).splitlines())) == len(kinds)
+        assert len(kinds) > 1 or name == "RectifiedGaussianMixture"
+
+
+@pytest.mark.parametrize("kind", [unrelu.RectifiedGaussianLearner, unrelu.FloorImputer, unrelu.RectifiedGaussianGraph])
+@pytest.mark.parametrize("use", [lambda e: e.mean_, lambda e: e.score_samples(ROWS[:3]), lambda e: e.report_])
+def test_rows_learned_in_parts_give_one_warning_when_they_are_solved(kind, use):
+    skewed = np.exp(2.0 * ROWS)[:60]
+    skewed[:, 3] = 2.0 * skewed[:, 2]
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        estimator = kind(method="one_pass", margins="normal").partial_fit(skewed[:30]).partial_fit(skewed[30:])
+        assert not said
+        use(estimator)
+    assert len([each for each in said if "impossible-rows" not in each.message.kinds]) == 1
+    assert "perfect-correlation" in said[0].message.kinds
 
 
 # --- the distributions can fail -------------------------------------------------------------------------------

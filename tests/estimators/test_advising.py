@@ -79,7 +79,7 @@ def test_two_large_groups_are_no_outliers():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         robust = unrelu.RectifiedGaussianLearner("robust", margins="normal").fit(table("groups"))
-    assert "a group rather than outliers" in advising.why_refused([robust], set())
+    assert "a group rather than outliers" in advising.why_refused([robust])
 
 
 @pytest.mark.parametrize("n", [1000, pytest.param(3000, marks=pytest.mark.slow)])

@@ -198,7 +198,7 @@ def test_an_interrupt_leaves_the_units_found(net):
     assert not layer.column_identifiable.any()
     with pytest.raises(InvalidDataError, match="nothing to sample"):
         found.sample(1)
-    with pytest.raises(InvalidDataError, match="The inputs are not known"):
+    with pytest.raises(InvalidDataError, match="The inputs were not recovered"):
         found.transform(net.X)
 
 
@@ -231,7 +231,7 @@ def test_as_many_inputs_as_units_are_the_old_way(q):
     np.testing.assert_array_equal(new.layers[0].weights, old.layers[0].weights)
     assert new.inner is None
     assert new.layers[0].report.method == "facets"
-    with pytest.raises(InvalidDataError, match="The inputs are not known: peel with n_inputs"):
+    with pytest.raises(InvalidDataError, match="The inputs were not recovered: peel with n_inputs"):
         new.relative_error(X)
 
 
@@ -267,7 +267,7 @@ def test_a_unit_that_is_never_off_is_named_and_the_network_right(net):
 
 
 def test_a_unit_that_is_never_on_is_refused(net):
-    with pytest.raises(CannotPeelError, match=r"fewer than the 8 hidden units asked for.*lower the width"):
+    with pytest.raises(CannotPeelError, match=r"fewer than the 8 hidden units.*lower the width"):
         unrelu.peel(with_bias(net, 2, -30.0).X, [8], n_inputs=3)
 
 
@@ -321,7 +321,7 @@ def test_with_noise_outputs_are_fitted_again_from_their_inputs(net, peeled):
     matrix = replace(layer.matrix_report, residual=noise / float(np.sqrt((net.T**2).mean())))
     report = replace(layer.report, noise=noise)
     noisy = replace(layer, weights=weights, bias=layer.bias - lower, matrix_report=matrix, report=report)
-    with warns("weak-columns", match=f"Outputs {rare} are on in too few rows for their noise"):
+    with warns("weak-columns", match=f"Outputs {rare} are on in too few rows to determine their weights"):
         found = with_inputs(replace(peeled, layers=(noisy,)), peeled.inner, np.maximum(T - lower, 0.0), 0)
     outer = found.layers[0]
     known = outer.column_identifiable

@@ -1,6 +1,7 @@
 """The outlier detector: scikit-learn's distributions, thresholds that mean what they say, and cells named rightly."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -15,7 +16,7 @@ from unrelu import FloorOutlierDetector, RectifiedGaussian, RectifiedGaussianLea
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.fit.robust_rows.detection import OutlierScores, score_threshold, strange_cells
-from unrelu.posterior.density import ScoreQuestion
+from unrelu.posterior.density import block_scores
 from unrelu.tables import ArraySamples, open_samples, write_table
 
 NEGATIVE = "feeds negative numbers whatever the tags say; run below with a lower floor"
@@ -132,7 +133,7 @@ def test_planted_outliers_are_found_and_their_column_is_named(truth, table):
     # A shift of 6 standard deviations, 6.6 given the other cells, is missed where the row's own deviation is below
     # -2.9, as chi-square (4) leaves 1 % beyond 13.3 = 3.65^2: at most .2 % of 300 rows, 4 with 4 standard errors.
     assert np.sum(detector.predict(dirty[planted]) == 1) <= 4
-    cells = detector._scores.scores.outlier_score(dirty[planted])
+    cells = detector._scores.scores.cell_outlier_score(dirty[planted])
     # Another cell is more outlying where deviations outweigh 6.6 (1 - .19) = 5.3, which have errors of about 1.4 each.
     assert np.mean(np.argmax(np.abs(cells), axis=1) == 3) > 0.98
     assert detector.cell_residuals(dirty[planted])[:, 3].min() > 0.0
@@ -233,7 +234,7 @@ def test_expected_zeros_count_nothing_and_cells_off_a_constant_count_infinitely(
     model = RectifiedGaussian([-2.0, 3.0, 5.0], np.diag([1.0, 1.0, 0.0]))
     scorer = OutlierScores.of_model(model)
     X = np.array([[0.0, 0.0, 5.0], [0.0, 3.5, 6.0], [np.nan, 3.5, 4.0]])
-    cells = scorer.scores.outlier_score(X)
+    cells = scorer.scores.cell_outlier_score(X)
     np.testing.assert_allclose(cells, [[0.0, -3.0, np.nan], [0.0, 0.5, np.inf], [np.nan, 0.5, -np.inf]], atol=1e-6)
     found = strange_cells(scorer, np.arange(3), frozenset({1}), (), Block(X))
     assert [[column for column, _ in found.drivers[row]] for row in range(3)] == [[1], [2], [2]]
@@ -337,7 +338,7 @@ def test_rows_read_block_by_block_are_judged_alike(detector, table, tmp_path):
     assert learned.offset_ == pytest.approx(whole.offset_, rel=1e-9)
     for ask in ("predict", "score_samples", "p_values", "cell_residuals"):
         np.testing.assert_allclose(getattr(learned, ask)(rows), getattr(whole, ask)(X), rtol=1e-6, atol=1e-8)
-    one, other = (found.judge(given, top=4) for found, given in ((learned, rows), (whole, X)))
+    one, other = (found.score_table(given, top=4) for found, given in ((learned, rows), (whole, X)))
     np.testing.assert_array_equal(one.top, other.top)
     with pytest.raises(InvalidParameterError, match="sample_weight goes with a table in memory"):
         FloorOutlierDetector("one_pass").fit(rows, sample_weight=np.ones(len(X)))
@@ -358,7 +359,7 @@ def test_weights_of_rows_in_blocks_count_in_the_threshold(table):
 def test_a_verdict_is_what_the_parts_say(detector, table):
     X = table.copy()
     X[[5, 1700], 2] += [9.0, 12.0]
-    verdict = detector.judge(X, top=3)
+    verdict = detector.score_table(X, top=3)
     np.testing.assert_array_equal(verdict.scores, detector.score_samples(X))
     np.testing.assert_array_equal(verdict.p_values, detector.p_values(X))
     np.testing.assert_array_equal(verdict.flagged, detector.predict(X) == -1)
@@ -372,9 +373,9 @@ def test_a_verdict_is_what_the_parts_say(detector, table):
     other = next(row for row in np.flatnonzero(verdict.flagged) if row not in verdict.top)
     with pytest.raises(LookupError, match="were not looked at"):
         verdict.drivers(other)
-    assert detector.judge(X, top=0, cells_of="flagged").drivers(other)
+    assert detector.score_table(X, top=0, cells_of="flagged").drivers(other)
     with pytest.raises(LookupError, match="were not looked at"):
-        detector.judge(X, top=0).drivers(5)
+        detector.score_table(X, top=0).drivers(5)
 
 
 @pytest.mark.parametrize(
@@ -383,7 +384,7 @@ def test_a_verdict_is_what_the_parts_say(detector, table):
 )
 def test_judging_wants_sensible_parameters(detector, table, options, message):
     with pytest.raises(InvalidParameterError, match=message):
-        detector.judge(table, **options)
+        detector.score_table(table, **options)
 
 
 def test_a_model_alone_makes_a_detector(truth, table):
@@ -430,7 +431,7 @@ def test_a_progress_hears_of_every_stage_and_may_end_the_work(table):
         "Simulating rows of the model",
     ]
     steps.clear()
-    detector.judge(table)
+    detector.score_table(table)
     assert [step.stage for step in steps if step.done == len(table)] == [
         "Scoring rows",
         "Looking at the cells of the most outlying rows",
@@ -469,7 +470,7 @@ def test_random_states_of_every_kind(table):
 
 
 def test_scores_do_not_depend_on_blocks_and_questions_travel(detector, table):
-    question = pickle.loads(pickle.dumps(ScoreQuestion(detector._scores.score, (0.0,) * 4)))
+    question = pickle.loads(pickle.dumps(partial(block_scores, detector._scores.score, (0.0,) * 4, ())))
     parts = [question(Block(table[a:b], a)) for a, b in ((0, 1), (1, 1000), (1000, 3000))]
     merged = parts[2].merge(parts[0]).merge(parts[1])
     np.testing.assert_allclose(merged.scores, detector.score_samples(table), rtol=1e-12)

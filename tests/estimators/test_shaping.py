@@ -336,7 +336,7 @@ def test_the_detector_judges_latent_rows():
     assert found.report_.floor == tuple(FLOOR)
     again, plainly = (FloorOutlierDetector.from_model(each.distribution_) for each in (found, plain))
     assert_allclose(again.score_samples(odd), plainly.score_samples(np.log(odd)), rtol=1e-7)
-    verdict = found.judge(odd, top=3)
+    verdict = found.score_table(odd, top=3)
     assert_array_equal(verdict.flagged, found.predict(odd) == -1)
 
 

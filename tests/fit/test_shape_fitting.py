@@ -16,6 +16,7 @@ from unrelu.fit.margins import Column, censored_fits, empirical_distribution, fi
 from unrelu.limits import limits_of
 from unrelu.margins import BoxCox, Log, Monotone, Normal, Seen
 from unrelu.passes.columns import margins_of
+from unrelu.tables.prepared import Columns
 
 rng = np.random.default_rng(0)
 
@@ -24,6 +25,10 @@ rng = np.random.default_rng(0)
 def same_numbers():
     """Every test draws the same, whichever ran before it."""
     rng.bit_generator.state = np.random.default_rng(0).bit_generator.state
+
+
+def columns_of(floor, ceiling, n_features, names):
+    return Columns(*limits_of(floor, ceiling, n_features, names)[0], names, 0.0)
 
 
 def fitted(request, x, floor=None, ceiling=None, weights=None, parts=1, names=None):
@@ -36,12 +41,12 @@ def fitted(request, x, floor=None, ceiling=None, weights=None, parts=1, names=No
     for record in records[1:]:
         margins = margins.merge(record)
     requests = [request] * x.shape[1] if not isinstance(request, list) else request
-    return fit_margins(requests, margins, limits_of(floor, ceiling, x.shape[1], names), names)
+    return fit_margins(requests, margins, columns_of(floor, ceiling, x.shape[1], names), names)
 
 
 def powers(x, floor=None, ceiling=None):
     margins = margins_of(Block(x, 0, None))
-    limits = limits_of(floor, ceiling, x.shape[1], None)
+    limits = columns_of(floor, ceiling, x.shape[1], None)
     return fit_powers([Column.of(margins, j, limits) for j in range(x.shape[1])])
 
 
@@ -300,9 +305,9 @@ def test_a_floor_that_no_value_reaches_is_no_floor():
     x = np.exp(rng.standard_normal(300)) + 0.5
     for request_ in ("boxcox", "auto"):
         assert fitted(request_, x, floor=0.0) == fitted(request_, x)
-    margins, limits = margins_of(Block(x[:, None])), limits_of(0.0, None, 1, None)
+    margins, limits = margins_of(Block(x[:, None])), columns_of(0.0, None, 1, None)
     assert unreached_floors(margins, limits).tolist() == [True]
-    assert unreached_floors(margins, limits_of(0.4, None, 1, None)).tolist() == [False]  # a limit that was named
+    assert unreached_floors(margins, columns_of(0.4, None, 1, None)).tolist() == [False]  # a limit that was named
 
 
 def test_choices_are_those_of_half_the_rows():
@@ -362,13 +367,13 @@ def own_limits(n, seed=0, share=0.5):
 
 def fitted_with_limits(request_, x, marks):
     margins = margins_of(Block(x, 0, censoring=marks))
-    return fit_margins([request_], margins, limits_of(None, None, 1, None), None)[0], margins
+    return fit_margins([request_], margins, columns_of(None, None, 1, None), None)[0], margins
 
 
 def test_the_empirical_distribution_of_cells_with_limits_is_the_most_likely_one():
     x, marks, _ = own_limits(60)
     _, margins = fitted_with_limits("log", x, marks)
-    column = Column.of(margins, 0, limits_of(None, None, 1, None))
+    column = Column.of(margins, 0, columns_of(None, None, 1, None))
     before, mass = empirical_distribution(column)
 
     def level(p):
@@ -390,7 +395,7 @@ def test_turnbull_of_left_limits_is_kaplan_and_meiers_turned_round():
     x, marks, _ = own_limits(300)
     marks = np.where(marks > 0, 0, marks).astype(np.int8)
     _, margins = fitted_with_limits("log", x, marks)
-    column = Column.of(margins, 0, limits_of(None, None, 1, None))
+    column = Column.of(margins, 0, columns_of(None, None, 1, None))
     before, _ = empirical_distribution(column)
     values, below = x[:, 0], marks[:, 0] < 0
     expected, level = [], 1.0
@@ -415,7 +420,7 @@ def test_margins_of_cells_with_limits():
 def test_the_fit_of_any_number_of_limits_is_the_most_likely_one():
     x, marks, _ = own_limits(400)
     _, margins = fitted_with_limits("log", x, marks)
-    column = Column.of(margins, 0, limits_of(None, None, 1, None))
+    column = Column.of(margins, 0, columns_of(None, None, 1, None))
     mean, scale, level = censored_fits([column], [np.log(column.x)], [np.log])
 
     def negative(parameters):

@@ -6,7 +6,7 @@ import pytest
 
 from unrelu.contracts import Block
 from unrelu.errors import InvalidParameterError
-from unrelu.papers.batches import BINS, count_exceedances, count_in_bins, sum_batches, tallied_columns
+from unrelu.papers.batches import BINS, count_exceedances, count_in_bins, sum_batches, sum_columns
 
 ZERO = np.zeros(2)
 
@@ -18,40 +18,40 @@ def table(n=257):
 
 
 def ask(x, batches, block_rows=None, **options):
-    question = partial(tallied_columns, ZERO, (0.0, 0.0))
+    question = partial(sum_columns, ZERO, (0.0, 0.0))
     cuts = range(0, len(x), block_rows or len(x))
     blocks = [Block(x[k : k + (block_rows or len(x))], k) for k in cuts]
-    tallied = question(blocks[0])
+    column_sums = question(blocks[0])
     for block in blocks[1:]:
-        tallied = tallied.merge(question(block))
-    means = partial(sum_batches, ZERO, ZERO, np.ones(2), tallied, np.full(2, batches), **options)
+        column_sums = column_sums.merge(question(block))
+    means = partial(sum_batches, ZERO, ZERO, np.ones(2), column_sums, np.full(2, batches), **options)
     record = means(blocks[0])
     for block in blocks[1:]:
         record = record.merge(means(block))
-    return tallied, record.values
+    return column_sums, record.values
 
 
 def test_tallied_is_that_of_the_values_above_the_floor():
     x = table()
-    tallied, _ = ask(x, 3, block_rows=50)
+    column_sums, _ = ask(x, 3, block_rows=50)
     for j in range(2):
         column = x[:, j]
         positive = column[column > 0]
-        assert tallied.above[j] == len(positive)
-        assert tallied.observed[j] == np.count_nonzero(~np.isnan(column))
-        assert tallied.mean[j] == pytest.approx(positive.mean(), rel=1e-12)
-        assert tallied.variance[j] == pytest.approx(positive.var(), rel=1e-12)
+        assert column_sums.above[j] == len(positive)
+        assert column_sums.observed[j] == np.count_nonzero(~np.isnan(column))
+        assert column_sums.mean[j] == pytest.approx(positive.mean(), rel=1e-12)
+        assert column_sums.variance[j] == pytest.approx(positive.var(), rel=1e-12)
 
 
 @pytest.mark.parametrize("scattered", [False, True])
 def test_batches_are_equal_and_lose_nothing(scattered):
     x = table()
-    tallied, sums = ask(x, 7, scattered=scattered)
+    column_sums, sums = ask(x, 7, scattered=scattered)
     for j in range(2):
         positive = x[:, j][x[:, j] > 0]
         assert np.ptp(sums[j, :, 0]) <= 1
         np.testing.assert_allclose(
-            sums[j].sum(axis=0), [tallied.above[j], positive.sum(), (positive**2).sum() / 2], rtol=1e-12
+            sums[j].sum(axis=0), [column_sums.above[j], positive.sum(), (positive**2).sum() / 2], rtol=1e-12
         )
 
 
@@ -86,7 +86,7 @@ def test_blocks_do_not_matter(scattered, block_rows):
 
 def test_weights_are_refused():
     with pytest.raises(InvalidParameterError, match="no row weights"):
-        tallied_columns(ZERO, (0.0, 0.0), Block(table(), 0, np.ones(257)))
+        sum_columns(ZERO, (0.0, 0.0), Block(table(), 0, np.ones(257)))
 
 
 @pytest.mark.parametrize("scattered", [False, True])

@@ -25,9 +25,9 @@ def claim(test, measures=(BIAS,), curves=(FIRST,), axis=ROWS, **options):
     return Claim("says", "where", test, curves, (axis,), measures, **options)
 
 
-def judged(made_up, test, means, spread=0.01):
+def holds_for(made_up, test, means, spread=0.01):
     results = made_up(ROWS, SETTINGS, {(FIRST, BIAS): around(means, spread)})
-    return claim(test).judge(results).held
+    return claim(test).evaluate(results).held
 
 
 @pytest.mark.parametrize(
@@ -47,20 +47,20 @@ def judged(made_up, test, means, spread=0.01):
     ],
 )
 def test_of_one_curve(made_up, test, holds, fails):
-    assert judged(made_up, test, holds)
-    assert not judged(made_up, test, fails)
+    assert holds_for(made_up, test, holds)
+    assert not holds_for(made_up, test, fails)
 
 
 @pytest.mark.parametrize(("test", "means"), [(claims.FALLS, [3.0, 3.2, 1.0]), (claims.FLAT, [1.0, 1.6, 1.2])])
 def test_chance_is_allowed_for(made_up, test, means):
-    assert not judged(made_up, test, means, spread=0.01)
-    assert judged(made_up, test, means, spread=0.5)
+    assert not holds_for(made_up, test, means, spread=0.01)
+    assert holds_for(made_up, test, means, spread=0.5)
 
 
 def compared(made_up, test, first, second, shares=(0.8, 0.9, 1.0)):
     settings = tuple(Setting(100, 2, inlier=p) for p in shares)
     results = made_up(INLIER, settings, {(FIRST, BIAS): first, (SECOND, BIAS): second})
-    return claim(test, curves=((FIRST, SECOND),), axis=INLIER).judge(results).held
+    return claim(test, curves=((FIRST, SECOND),), axis=INLIER).evaluate(results).held
 
 
 @pytest.mark.parametrize(
@@ -98,14 +98,14 @@ def test_a_claim_holds_where_all_its_parts_hold(made_up):
         (FIRST, KL): around([1.0, 2.0, 3.0]),
     }
     results = made_up(ROWS, SETTINGS, values)
-    two = claim(claims.FALLS, (BIAS, WEIGHTS)).judge(results)
-    three = claim(claims.FALLS, (BIAS, WEIGHTS, KL)).judge(results)
+    two = claim(claims.FALLS, (BIAS, WEIGHTS)).evaluate(results)
+    three = claim(claims.FALLS, (BIAS, WEIGHTS, KL)).evaluate(results)
     assert (two.word, three.word) == ("held", "not held")
     assert [text for held, text in three.parts if not held] == ["first, KL along n: 1, 2, 3"]
 
 
 def test_no_run_can_hold_every_claim_by_default(made_up):
-    """Results that show nothing (all values equal) do not pass the claims that say something moves."""
+    """Results that show nothing (all values equal) do not pass claims of a change."""
     for experiment in EXPERIMENTS.values():
         for made in (made for reading in experiment.readings for made in reading.claims):
             curves = {curve for together in made.curves for curve in np.atleast_1d(np.array(together, dtype=object))}
@@ -114,25 +114,25 @@ def test_no_run_can_hold_every_claim_by_default(made_up):
                 values = {(c, m): np.ones((len(settings), 3)) for c in curves for m in made.measures}
                 narrowed = replace(made, axes=(axis,))
                 still = made.test in (claims.FLAT, claims.NO_WORSE, claims.MEETS)
-                assert narrowed.judge(made_up(axis, settings, values)).held is still, made.says
+                assert narrowed.evaluate(made_up(axis, settings, values)).held is still, made.says
 
 
 def test_what_denies_a_regularity_needs_one_measure_that_lacks_it(made_up):
-    """ "Not monotone" asks of every curve for one error that rises somewhere."""
+    """ "Not monotone" needs one error of every curve that rises somewhere."""
     falls, rises = around([3.0, 2.0, 1.0]), around([1.0, 2.0, 1.0])
     values = {(FIRST, BIAS): falls, (FIRST, WEIGHTS): rises, (SECOND, BIAS): falls, (SECOND, WEIGHTS): falls}
     results = made_up(ROWS, SETTINGS, values)
     one = claim(claims.RISES_SOMEWHERE, (BIAS, WEIGHTS), some_measure=True)
-    assert one.judge(results).held
+    assert one.evaluate(results).held
     assert one.rule.startswith("in one of the errors: ")
-    assert not claim(claims.RISES_SOMEWHERE, (BIAS, WEIGHTS)).judge(results).held
-    both = replace(one, curves=(FIRST, SECOND)).judge(results)
+    assert not claim(claims.RISES_SOMEWHERE, (BIAS, WEIGHTS)).evaluate(results).held
+    both = replace(one, curves=(FIRST, SECOND)).evaluate(results)
     assert [held for held, _ in both.parts] == [True, False]
 
 
 def test_a_reading_judges_all_its_claims(made_up):
     results = made_up(ROWS, SETTINGS, {(FIRST, BIAS): around([3.0, 2.0, 1.0])})
-    reading = Reading("a", "b", (claim(claims.FALLS), claim(claims.GROWS))).judge(results)
+    reading = Reading("a", "b", (claim(claims.FALLS), claim(claims.GROWS))).evaluate(results)
     assert [each.held for each in reading.claims] == [True, False]
     assert reading.summary == "a: 1 of 2 held"
 
@@ -143,6 +143,6 @@ def test_every_reading_has_the_same_claims():
         assert all(other == says[0] for other in says)
 
 
-def test_a_setting_is_told_as_its_axis_sees_it():
+def test_a_setting_has_a_text_on_its_axis():
     assert ROWS.text(Setting(20_000, 5)) == "n = 20,000"
     assert INLIER.text(Setting(1, 1, inlier=0.95)) == "p = 0.95"

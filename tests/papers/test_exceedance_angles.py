@@ -8,7 +8,7 @@ from unrelu import RectifiedGaussian, RectifiedGaussianLearner, methods
 from unrelu.contracts import Assumptions, Evidence, RowParameters
 from unrelu.errors import InvalidDataError
 from unrelu.papers.batches import count_exceedances
-from unrelu.papers.learners import checked_tallied, exceedance_angles
+from unrelu.papers.learners import check_columns, exceedance_angles
 from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples
 
@@ -20,9 +20,9 @@ def estimate(x, bias, names=None, **options):
     assumptions = Assumptions((0.0,) * d)
     rows = RowParameters(np.array(bias), np.ones(d), np.zeros(d), np.full((d, 2, 2), np.nan), np.zeros((d, 2, 3)))
     evidence = Evidence(ArraySamples(x, feature_names=names), LocalEngine())
-    tallied = checked_tallied(evidence, assumptions)
+    column_sums = check_columns(evidence, assumptions)
     counts = evidence.collect(partial(count_exceedances, rows.mean)).values
-    return exceedance_angles(tallied, counts, rows, evidence.feature_names, **options)
+    return exceedance_angles(column_sums, counts, rows, evidence.feature_names, **options)
 
 
 def test_lemma_2_counts_give_the_angle():

@@ -13,7 +13,7 @@ from unrelu import RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.contracts import Assumptions, Block, Evidence, RowParameters
 from unrelu.errors import InvalidDataError, InvalidParameterError, NotSemidefiniteError, about
 from unrelu.methods import FilteredGradient, TruncatedSGD
-from unrelu.papers.batches import count_exceedances, tallied_columns
+from unrelu.papers.batches import count_exceedances, sum_columns
 from unrelu.papers.learners import exceedance_angles
 from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples
@@ -72,13 +72,13 @@ def test_default_steps_and_batches():
     above = np.count_nonzero(X > 0.0, axis=0)
     for j in range(2):
         column = X[:, [j, j]]
-        for plain, told in (
+        for plain, explicit in (
             (FilteredGradient(), FilteredGradient(steps=int(above[j]) // 100, batches=int(above[j]) // 10)),
             (FilteredGradient(), FilteredGradient(batch_size=10)),
             (FilteredGradient(None, True), FilteredGradient(None, True, batch_size=1, drawn=1)),
             (FilteredGradient(stochastic=True), FilteredGradient(stochastic=True, batches=int(above[j]), drawn=10)),
         ):
-            np.testing.assert_array_equal(marginals(plain, column), marginals(told, column))
+            np.testing.assert_array_equal(marginals(plain, column), marginals(explicit, column))
         more = FilteredGradient(steps=int(above[j]) // 100 + 1)
         assert not np.array_equal(marginals(FilteredGradient(), column), marginals(more, column))
     few = X[:70]  # less than a hundred values: one step
@@ -159,13 +159,13 @@ def fit_consecutively(x, **options):
     return method.learn(Evidence(ArraySamples(x), LocalEngine()), ASSUMPTIONS, 0)
 
 
-def test_an_order_that_says_nothing_is_told():
+def test_an_order_without_information_is_warned_of():
     for x in (X, with_outliers(6000, block=False)):
-        with warns("row-order", match="nothing in the order of these rows.*use order='scattered'"):
+        with warns("row-order", match="the order of these rows gives no sign of that.*use order='scattered'"):
             fit_consecutively(x)
 
 
-def test_sorted_rows_are_told():
+def test_sorted_rows_are_warned_of():
     x = X[np.argsort(X[:, 1])]
     with warns("row-order", match=r"do not agree in column 1: the rows are sorted or drift"):
         fit_consecutively(x, batch_size=50)
@@ -238,7 +238,7 @@ def test_the_matrix_of_algorithm_1_as_it_is(method):
     np.testing.assert_allclose(default.distribution.covariance, expected, rtol=1e-6)  # a covariance already
 
 
-def test_a_matrix_that_is_no_covariance_is_told_and_kept():
+def test_a_matrix_that_is_no_covariance_is_refused_and_kept():
     """Biases far too high for five columns: cosines near -.6 everywhere."""
     truth = RectifiedGaussian(np.full(5, 0.5), np.eye(5))
     x = truth.sample(3000, random_state=0)
@@ -254,7 +254,7 @@ def test_a_matrix_that_is_no_covariance_is_told_and_kept():
     projected = FilteredGradient(None, radius=1.3, steps=1).learn(evidence, assumptions, 0).distribution
     assert np.linalg.eigvalsh(projected.covariance)[0] > -1e-9
     assert np.abs(projected.covariance - found.covariance).max() > 0.1
-    with pytest.raises(InvalidParameterError, match="n_components asks for a matrix of lower rank"):
+    with pytest.raises(InvalidParameterError, match="n_components means a matrix of lower rank"):
         method.learn(evidence, Assumptions((0.0,) * 5, n_components=2), 0)
 
 
@@ -263,9 +263,9 @@ def test_angles_are_clipped_by_default_alone():
     x = np.full((1000, 2), 2.0)
     x[:400, 0] = 0.0
     rows = RowParameters(np.ones(2), np.ones(2), np.zeros(2), np.full((2, 2, 2), np.nan), np.zeros((2, 2, 3)))
-    tallied, counts = tallied_columns(np.zeros(2), (0.0, 0.0), Block(x)), count_exceedances(np.ones(2), Block(x)).values
+    column_sums, counts = sum_columns(np.zeros(2), (0.0, 0.0), Block(x)), count_exceedances(np.ones(2), Block(x)).values
     default, literal = (
-        exceedance_angles(tallied, counts, rows, None, project=p).correlation[0, 1] for p in (True, False)
+        exceedance_angles(column_sums, counts, rows, None, project=p).correlation[0, 1] for p in (True, False)
     )
     assert default == 1.0
     assert literal == pytest.approx(math.cos(-0.2 * math.pi))

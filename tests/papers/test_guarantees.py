@@ -124,10 +124,10 @@ def test_wrong_biases_shift_the_probability_by_no_more_than_lemma_3() -> None:
 
 
 def test_samples_for_an_angle_keep_its_error() -> None:
-    assert guarantees.angle_samples(0.1, 0.05).samples == 29512  # 8000 ln 40 = 29511.04
-    assert guarantees.angle_samples(0.4, 2 / math.e).samples == 500
+    assert guarantees.angle_samples(0.1, 0.05)[0] == 29512  # 8000 ln 40 = 29511.04
+    assert guarantees.angle_samples(0.4, 2 / math.e)[0] == 500
     epsilon, delta, r = 0.5, 0.2, 0.0
-    plan = guarantees.angle_samples(epsilon, delta)
+    n, bias_error = guarantees.angle_samples(epsilon, delta)
 
     def missed(n: int, bias_error: float, repetitions: int = 1000) -> float:
         """Share of angles by the papers' rule (14) with a cosine off by more than epsilon."""
@@ -136,14 +136,14 @@ def test_samples_for_an_angle_keep_its_error() -> None:
         return float(np.mean(np.abs(np.cos(math.pi - 2 * math.pi * share) - r) > epsilon))
 
     for sign in (-1.0, 1.0):
-        assert missed(plan.samples, sign * plan.bias_error) <= delta
+        assert missed(n, sign * bias_error) <= delta
     # Each half of epsilon is used up: by the biases through Lemma 3, and by Hoeffding's deviation at 79 for 80.
-    assert 2 * math.pi * guarantees.probability_shift(plan.bias_error) == pytest.approx(epsilon / 2)
-    deviation = math.sqrt(math.log(2 / delta) / (2 * plan.samples))
+    assert 2 * math.pi * guarantees.probability_shift(bias_error) == pytest.approx(epsilon / 2)
+    deviation = math.sqrt(math.log(2 / delta) / (2 * n))
     assert 2 * math.pi * deviation == pytest.approx(epsilon / 2, rel=0.01)
     # Not because the rule cannot fail: it does with much fewer samples, or with biases off by epsilon itself.
-    assert missed(plan.samples // 80, 0.0) > delta
-    assert missed(plan.samples, -epsilon) > delta
+    assert missed(n // 80, 0.0) > delta
+    assert missed(n, -epsilon) > delta
 
 
 # --- Bulusu et al. 2022 ----------------------------------------------------------------------------------
@@ -514,7 +514,7 @@ def test_columns_that_are_hardly_ever_seen_are_named() -> None:
     assert guarantees.rows_needed(rare, bias_error=0.001).fewest_positives > 1.0
 
 
-def test_a_covariance_that_cannot_be_learned_says_so() -> None:
+def test_a_covariance_that_cannot_be_learned_is_refused() -> None:
     model = RectifiedGaussian([-3.0, -3.0], [[1.0, -0.95], [-0.95, 1.0]])
     with pytest.raises(InvalidParameterError, match="More than 1e\\+15 rows would be needed: the rarest pair"):
         guarantees.rows_needed(model, weight_error=0.01)

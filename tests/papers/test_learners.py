@@ -8,7 +8,7 @@ from unrelu import RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.contracts import Assumptions, Evidence
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.methods import FilteredGradient, MedianBias, TruncatedSGD
-from unrelu.papers.batches import filter_named, sampled_descent
+from unrelu.papers.batches import find_filter, sampled_descent
 from unrelu.passes.engine import LocalEngine
 from unrelu.tables import ArraySamples
 
@@ -23,9 +23,9 @@ def evidence():
 
 def test_filters_against_scipy():
     vectors = np.random.default_rng(0).standard_cauchy((101, 2))
-    trimmed = filter_named("trimmed_mean", 0.2)
-    np.testing.assert_allclose(filter_named(None, 0.2)(vectors), vectors.mean(axis=0))
-    np.testing.assert_allclose(filter_named("median", 0.2)(vectors), np.median(vectors, axis=0))
+    trimmed = find_filter("trimmed_mean", 0.2)
+    np.testing.assert_allclose(find_filter(None, 0.2)(vectors), vectors.mean(axis=0))
+    np.testing.assert_allclose(find_filter("median", 0.2)(vectors), np.median(vectors, axis=0))
     np.testing.assert_allclose(trimmed(vectors), stats.trim_mean(vectors, 0.2, axis=0))
     stacked = np.stack([vectors, 2 * vectors])
     np.testing.assert_allclose(trimmed(stacked)[1], 2 * stats.trim_mean(vectors, 0.2, axis=0))
@@ -40,13 +40,13 @@ def test_values_too_small_to_square(method):
 
 def test_a_filter_of_another_name():
     with pytest.raises(InvalidParameterError, match="Did you mean 'median'"):
-        filter_named("meidan", 0.1)
+        find_filter("meidan", 0.1)
 
 
 @pytest.mark.parametrize("trim", [-0.1, 0.5, np.nan])
 def test_trim_out_of_range(trim):
     with pytest.raises(InvalidParameterError, match=r"\[0, 0.5\)"):
-        filter_named("trimmed_mean", trim)
+        find_filter("trimmed_mean", trim)
 
 
 @pytest.mark.parametrize("method", [TruncatedSGD, FilteredGradient])

@@ -84,7 +84,7 @@ class TestDensity:
         "p", [NORMAL, stats.gamma(3.0, loc=-1.0), stats.laplace(1.0, 2.0), TWO_HILLS, stats.arcsine(-2.0, 4.0)]
     )
     def test_the_largest_value_on_an_interval(self, p):
-        density = BiasDensity.checked(p)
+        density = BiasDensity.of(p)
         rng = np.random.default_rng(0)
         low = rng.uniform(-1.9, 1.5, size=40)
         high = low + rng.uniform(0.0, 1.9 - low)
@@ -94,34 +94,34 @@ class TestDensity:
         assert (p.logpdf(found) >= best - 1e-9).all()
 
     def test_intervals_without_an_end(self):
-        density = BiasDensity.checked(NORMAL)
+        density = BiasDensity.of(NORMAL)
         found = density.argmax(np.array([-np.inf, -np.inf, 40.0]), np.array([np.inf, -30.0, np.inf]))
         np.testing.assert_allclose(found, [0.0, -30.0, 40.0], atol=1e-7)
 
     def test_of_equally_likely_biases_the_middle(self):
-        density = BiasDensity.checked(stats.uniform(1.0, 4.0))
+        density = BiasDensity.of(stats.uniform(1.0, 4.0))
         np.testing.assert_allclose(density.argmax(np.array([-9.0, 4.0]), np.array([9.0, 9.0])), [3.0, 4.0], atol=1e-2)
 
     def test_scipys_newer_distributions_are_as_good(self):
-        new = BiasDensity.checked(stats.Normal(mu=0.5, sigma=2.0))
+        new = BiasDensity.of(stats.Normal(mu=0.5, sigma=2.0))
         assert new.mode == pytest.approx(0.5, abs=1e-6)
 
     @pytest.mark.parametrize("at", [-3.0, 0.4, 50.0])
     def test_derivatives(self, at):
         """Of log p and log P(B <= b) for the logistic distribution: -tanh(b/2), and 1 - F = 1/(1 + e^b)."""
-        density = BiasDensity.checked(stats.logistic())
+        density = BiasDensity.of(stats.logistic())
         slope, bend = density.derivatives(np.array([at, at]), np.array([False, True]))
         tail = 1.0 / (1.0 + np.exp(at))
         np.testing.assert_allclose(slope, [-np.tanh(at / 2.0), tail], atol=1e-8)
         np.testing.assert_allclose(bend, [0.5 / np.cosh(at / 2.0) ** 2, tail * (1.0 - tail)], atol=1e-4)
 
     def test_derivatives_at_the_end_of_the_support(self):
-        density = BiasDensity.checked(stats.expon())
+        density = BiasDensity.of(stats.expon())
         slope, _ = density.derivatives(np.array([0.0, 1.0]), np.zeros(2, dtype=bool))
         np.testing.assert_allclose(slope, -1.0, rtol=1e-8)
 
     def test_beyond_the_support_searches_are_led_back(self):
-        density = BiasDensity.checked(stats.uniform(0.0, 1.0))
+        density = BiasDensity.of(stats.uniform(0.0, 1.0))
         outside = density.term(np.array([-2.0, -1.0, 0.5, 3.0, 4.0]), np.zeros(5, dtype=bool))
         assert outside[0] < outside[1] < outside[2] > outside[3] > outside[4]
 
@@ -131,7 +131,7 @@ class TestLiteralProgram:
     @pytest.mark.parametrize(("gamma", "nu"), [(1.5, 0.0), (1.4, 0.3), (4.0, 0.0)])
     def test_against_brute_force(self, p, gamma, nu):
         """Every column by itself: all b on a grid, and zero cells on a grid; nothing in (29) is likelier."""
-        matrix, _ = literal_program(TINY, feasible_of(TINY, gamma, nu), BiasDensity.checked(p))
+        matrix, _ = literal_program(TINY, feasible_of(TINY, gamma, nu), BiasDensity.of(p))
         assert in_set_29(matrix, TINY, gamma, nu)
         for j in range(4):
             x, m = TINY[:, [j]], matrix[:, [j]]
@@ -149,39 +149,37 @@ class TestLiteralProgram:
         """With b = 1.5 from the mode: T = M + b <= 0 there, and nu below the positive cells."""
         X = np.array([[3.0, 1.0, 1.0], [0.0, 0.0, 0.0]])
         for nu, expected in [(0.0, [-1.5, -1.5, -1.5]), (2.0, [-1.5, -2.5, -2.5])]:
-            matrix, _ = literal_program(X, feasible_of(X, 9.0, nu), BiasDensity.checked(stats.norm(1.5, 1.0)))
+            matrix, _ = literal_program(X, feasible_of(X, 9.0, nu), BiasDensity.of(stats.norm(1.5, 1.0)))
             np.testing.assert_allclose(matrix[1], expected, atol=1e-6)
-        negative, _ = literal_program(X, feasible_of(X, 9.0), BiasDensity.checked(stats.norm(-2.0, 1.0)))
+        negative, _ = literal_program(X, feasible_of(X, 9.0), BiasDensity.of(stats.norm(-2.0, 1.0)))
         np.testing.assert_array_equal(negative[1], 0.0)
 
     def test_a_column_that_is_never_positive(self):
         gamma = 2.0
-        matrix, _ = literal_program(TINY, feasible_of(TINY, gamma), BiasDensity.checked(NORMAL))
+        matrix, _ = literal_program(TINY, feasible_of(TINY, gamma), BiasDensity.of(NORMAL))
         np.testing.assert_array_equal(matrix[:, 2], -gamma)
-        bounded, highest = literal_program(TINY, feasible_of(TINY), BiasDensity.checked(stats.uniform(-1.0, 2.5)))
+        bounded, highest = literal_program(TINY, feasible_of(TINY), BiasDensity.of(stats.uniform(-1.0, 2.5)))
         np.testing.assert_array_equal(bounded[:, 2], -1.5)  # any lower value is as likely
         assert highest[2] <= 1.5
         with pytest.raises(InvalidParameterError, match=r"no maximum without gamma: column 2 never"):
-            literal_program(TINY, feasible_of(TINY), BiasDensity.checked(NORMAL))
+            literal_program(TINY, feasible_of(TINY), BiasDensity.of(NORMAL))
 
     def test_missing_cells_are_nobodys(self):
         X = TINY.copy()
         X[0, 0], X[2, 1], X[:, 3] = np.nan, np.nan, np.nan
-        matrix, bias = literal_program(X, feasible_of(X, 2.0, 0.1), BiasDensity.checked(stats.norm(0.3, 1.0)))
+        matrix, bias = literal_program(X, feasible_of(X, 2.0, 0.1), BiasDensity.of(stats.norm(0.3, 1.0)))
         np.testing.assert_array_equal(matrix[np.isnan(X)], 0.0)
-        alone, _ = literal_program(
-            X[1:, [0]], feasible_of(X[1:, [0]], 2.0, 0.1), BiasDensity.checked(stats.norm(0.3, 1.0))
-        )
+        alone, _ = literal_program(X[1:, [0]], feasible_of(X[1:, [0]], 2.0, 0.1), BiasDensity.of(stats.norm(0.3, 1.0)))
         np.testing.assert_array_equal(matrix[1:, [0]], alone)
         assert bias[3] == pytest.approx(0.3, abs=1e-6)
 
     def test_recovered_factors_are_its_leading_singular_vectors(self):
         X = rectified(truth(0))
-        heard = []
+        reported = []
         recovered = Likelihood(NORMAL, gamma=9.0, constraint="none").recover(
-            task_of(X, progress=lambda step: heard.append(step.state))
+            task_of(X, progress=lambda step: reported.append(step.state))
         )
-        matrix, bias = literal_program(X, feasible_of(X, 9.0), BiasDensity.checked(NORMAL))
+        matrix, bias = literal_program(X, feasible_of(X, 9.0), BiasDensity.of(NORMAL))
         u, s, vt = np.linalg.svd(matrix, full_matrices=False)
         np.testing.assert_allclose(low_rank(recovered.factors), (u[:, :3] * s[:3]) @ vt[:3], atol=1e-10)
         np.testing.assert_array_equal(recovered.factors.bias, bias)
@@ -190,7 +188,7 @@ class TestLiteralProgram:
         T = recovered.factors.matrix()
         residual = np.where(X > 0.0, X - T, np.maximum(T, 0.0))
         assert recovered.residual == pytest.approx(np.linalg.norm(residual) / np.linalg.norm(X), rel=1e-12)
-        assert [(one.iterations, one.residual) for one in heard] == [(1, recovered.residual)]
+        assert [(one.iterations, one.residual) for one in reported] == [(1, recovered.residual)]
 
 
 class TestRank:
@@ -211,7 +209,7 @@ class TestRank:
         rng = np.random.default_rng(2)
         for size in (1e-4, 1e-2, 1.0):
             for v in size * rng.standard_normal((300, 3)):
-                assert p.logpdf(found.shifted(v).bias).sum() <= best + 1e-7
+                assert p.logpdf(found.shift(v).bias).sum() <= best + 1e-7
 
     def test_stationary(self):
         """A' d log p(b)/db = 0: the score of the logistic distribution is -tanh(b/2)."""
@@ -222,11 +220,11 @@ class TestRank:
     def test_another_optimiser_finds_the_same(self):
         p = stats.t(3.0, 0.4, 0.8)
         true = truth(4, density=p)
-        found = likeliest_gauge(true.balanced(), BiasDensity.checked(p), np.inf, np.ones(30, dtype=bool))
-        start = true.balanced()
+        found = likeliest_gauge(true.balance(), BiasDensity.of(p), np.inf, np.ones(30, dtype=bool))
+        start = true.balance()
         ends = [
             minimize(
-                lambda v: -p.logpdf(start.shifted(v).bias).sum(),
+                lambda v: -p.logpdf(start.shift(v).bias).sum(),
                 v0,
                 method="Nelder-Mead",
                 options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 5000},
@@ -235,14 +233,14 @@ class TestRank:
         ]
         best = min(ends, key=lambda end: end.fun)
         assert p.logpdf(found.bias).sum() == pytest.approx(-best.fun, abs=1e-9)
-        np.testing.assert_allclose(found.bias, start.shifted(best.x).bias, atol=1e-5)
+        np.testing.assert_allclose(found.bias, start.shift(best.x).bias, atol=1e-5)
 
     def test_the_better_of_two_hills(self):
         """Four biases agree near the gauge given, six at another: with heavy tails both are local maxima."""
         p = stats.cauchy(0.0, 0.1)
         bias = np.array([0.0, 0.02, -0.03, 0.01, 5.0, 5.02, 4.97, 5.05, 4.98, 5.01])
         given = Factors(np.array([[-1.0], [1.0]]), np.ones((10, 1)), bias)
-        found = likeliest_gauge(given, BiasDensity.checked(p), np.inf, np.ones(10, dtype=bool))
+        found = likeliest_gauge(given, BiasDensity.of(p), np.inf, np.ones(10, dtype=bool))
         best = max(p.logpdf(bias + v).sum() for v in np.linspace(-7.0, 2.0, 9001))
         assert p.logpdf(found.bias).sum() >= best - 1e-9
 
@@ -254,7 +252,7 @@ class TestRank:
     def test_error_of_the_gauge(self):
         """b + A v loses its part along A, so that |A v|^2 is chi-squared with k degrees: mean 4, variance 8."""
         k, repeats = 4, 60
-        p = BiasDensity.checked(NORMAL)
+        p = BiasDensity.of(NORMAL)
         squares = []
         for seed in range(repeats):
             true = truth(100 + seed, n=50, d=40, k=k, least=0)
@@ -265,9 +263,7 @@ class TestRank:
     def test_exponential_biases_by_linear_programming(self):
         """log p = -(b + 1) on b >= -1: the most likely gauge solves a linear program."""
         true = truth(7, density=stats.expon(-1.0, 1.0))
-        found = likeliest_gauge(
-            true.balanced(), BiasDensity.checked(stats.expon(-1.0, 1.0)), np.inf, np.ones(30, dtype=bool)
-        )
+        found = likeliest_gauge(true.balance(), BiasDensity.of(stats.expon(-1.0, 1.0)), np.inf, np.ones(30, dtype=bool))
         program = linprog(true.loadings.sum(axis=0), A_ub=-true.loadings, b_ub=true.bias + 1.0, bounds=(None, None))
         assert found.bias.min() >= -1.0
         assert found.bias.sum() == pytest.approx(true.bias.sum() + program.fun, abs=1e-6)
@@ -275,21 +271,21 @@ class TestRank:
     def test_gamma_bounds_every_entry(self):
         """Against trust-constr, with a bound that is active: the gauge without it has a larger |M|."""
         plain = truth(8)
-        true = replace(plain, bias=plain.bias + 1.5 * plain.loadings[:, 0]).balanced()
+        true = replace(plain, bias=plain.bias + 1.5 * plain.loadings[:, 0]).balance()
         every = np.ones(30, dtype=bool)
-        free = likeliest_gauge(true, BiasDensity.checked(NORMAL), np.inf, every)
+        unbounded = likeliest_gauge(true, BiasDensity.of(NORMAL), np.inf, every)
         centred = np.abs(low_rank(true)).max()
-        gamma = 0.5 * (centred + np.abs(low_rank(free)).max())
-        assert centred < gamma < np.abs(low_rank(free)).max()
-        found = likeliest_gauge(true, BiasDensity.checked(NORMAL), gamma, every)
+        gamma = 0.5 * (centred + np.abs(low_rank(unbounded)).max())
+        assert centred < gamma < np.abs(low_rank(unbounded)).max()
+        found = likeliest_gauge(true, BiasDensity.of(NORMAL), gamma, every)
         M = low_rank(true)
         assert np.abs(low_rank(found)).max() <= gamma * (1.0 + 1e-9)
         np.testing.assert_allclose(found.matrix(), true.matrix(), atol=1e-12)
         bounds = LinearConstraint(true.loadings, M.max(axis=0) - gamma, M.min(axis=0) + gamma)
         other = minimize(
-            lambda v: 0.5 * (true.shifted(v).bias ** 2).sum(),
+            lambda v: 0.5 * (true.shift(v).bias ** 2).sum(),
             np.zeros(3),
-            jac=lambda v: true.loadings.T @ true.shifted(v).bias,
+            jac=lambda v: true.loadings.T @ true.shift(v).bias,
             hess=lambda v: true.loadings.T @ true.loadings,
             method="trust-constr",
             constraints=[bounds],
@@ -308,7 +304,7 @@ class TestRank:
         true = truth(10)
         counted = np.arange(30) < 28
         wild = replace(true, bias=np.where(counted, true.bias, 1e3))
-        p = BiasDensity.checked(NORMAL)
+        p = BiasDensity.of(NORMAL)
         one, other = (likeliest_gauge(each, p, np.inf, counted) for each in (true, wild))
         np.testing.assert_allclose(one.latent, other.latent, atol=1e-9)
 
@@ -317,11 +313,11 @@ class TestRank:
         rng = np.random.default_rng(11)
         flat = Factors(rng.standard_normal((40, 3)) + 2.0, rng.standard_normal((9, 3)), rng.standard_normal(9))
         flat.loadings[:, 2] = 0.0
-        found = likeliest_gauge(flat, BiasDensity.checked(NORMAL), np.inf, np.ones(9, dtype=bool))
+        found = likeliest_gauge(flat, BiasDensity.of(NORMAL), np.inf, np.ones(9, dtype=bool))
         np.testing.assert_allclose(found.latent[:, 2].mean(), 0.0, atol=1e-12)
         np.testing.assert_allclose(found.loadings.T @ found.bias, 0.0, atol=1e-8)
-        nobody = likeliest_gauge(flat, BiasDensity.checked(NORMAL), np.inf, np.zeros(9, dtype=bool))
-        np.testing.assert_allclose(nobody.latent.mean(axis=0), 0.0, atol=1e-12)
+        no_column = likeliest_gauge(flat, BiasDensity.of(NORMAL), np.inf, np.zeros(9, dtype=bool))
+        np.testing.assert_allclose(no_column.latent.mean(axis=0), 0.0, atol=1e-12)
 
     def test_a_column_that_is_never_positive_is_its_bias(self):
         true = truth(12)
@@ -364,7 +360,7 @@ class TestRank:
 
 def solved(X, radius, p=NORMAL, gamma=np.inf, nu=0.0, tolerance=1e-7, rounds=4000):
     """(M, b) of the nuclear program, before any truncation."""
-    feasible, density = feasible_of(X, gamma, nu), BiasDensity.checked(p)
+    feasible, density = feasible_of(X, gamma, nu), BiasDensity.of(p)
     feasible.check(density)
     start = np.zeros_like(X), np.zeros(X.shape[1])
     task = task_of(X, 2, tolerance=tolerance, max_iterations=rounds)
@@ -427,7 +423,7 @@ class TestNuclear:
     @pytest.mark.parametrize(("gamma", "nu"), [(3.0, 0.0), (1.2, 0.2)])
     @pytest.mark.parametrize("p", [stats.norm(-1.0, 1.0), stats.logistic(-0.5, 0.6), stats.norm(1.5, 0.4)])
     def test_against_slsqp(self, tiny, p, gamma, nu):
-        literal, _ = literal_program(tiny, feasible_of(tiny, gamma, nu), BiasDensity.checked(p))
+        literal, _ = literal_program(tiny, feasible_of(tiny, gamma, nu), BiasDensity.of(p))
         radius = 0.7 * np.linalg.norm(literal, "nuc")
         matrix, _ = solved(tiny, radius, p, gamma, nu)
         assert in_set_29(matrix, tiny, gamma, nu)
@@ -440,7 +436,7 @@ class TestNuclear:
 
     def test_a_wider_ball_is_likelier_and_a_wide_one_is_no_constraint(self, tiny):
         p, gamma = stats.norm(-1.0, 1.0), 3.0
-        literal, _ = literal_program(tiny, feasible_of(tiny, gamma), BiasDensity.checked(p))
+        literal, _ = literal_program(tiny, feasible_of(tiny, gamma), BiasDensity.of(p))
         norm = np.linalg.norm(literal, "nuc")
         values = [log_likelihood(solved(tiny, share * norm, p, gamma)[0], tiny, p) for share in (0.5, 0.6, 0.7)]
         best = log_likelihood(literal, tiny, p)
@@ -475,28 +471,28 @@ class TestNuclear:
         solved(rectified(true), np.linalg.norm(low_rank(true), "nuc"), tolerance=1e-5, rounds=300)
 
     def test_missing_cells(self):
-        """A missing cell is free: hiding zero cells can only raise the likelihood."""
+        """A missing cell has no constraint: hiding zero cells can only raise the likelihood."""
         true = truth(21, n=40, d=12, k=2)
         X = rectified(true)
         hidden = X.copy()
         hidden[::5, ::2] = np.nan
         radius = np.linalg.norm(low_rank(true), "nuc")
-        seen, free = solved(X, radius, tolerance=1e-6)[0], solved(hidden, radius, tolerance=1e-6)[0]
-        assert np.isfinite(free).all()
-        assert in_set_29(free, hidden)
-        assert log_likelihood(free, hidden, NORMAL) > log_likelihood(seen, X, NORMAL) + 1e-3
+        seen, unbounded = solved(X, radius, tolerance=1e-6)[0], solved(hidden, radius, tolerance=1e-6)[0]
+        assert np.isfinite(unbounded).all()
+        assert in_set_29(unbounded, hidden)
+        assert log_likelihood(unbounded, hidden, NORMAL) > log_likelihood(seen, X, NORMAL) + 1e-3
 
     def test_the_method_watches_and_returns_the_truncation(self, tiny):
-        heard = []
+        reported = []
         p = stats.norm(-1.0, 1.0)
         method = Likelihood(p, gamma=3.0, constraint="nuclear", nuclear_norm=5.0)
         recovered = method.recover(
-            task_of(tiny, 2, progress=lambda step: heard.append(step.state), max_iterations=2000)
+            task_of(tiny, 2, progress=lambda step: reported.append(step.state), max_iterations=2000)
         )
         assert recovered.converged
         assert recovered.fixed_bias
-        assert [one.iterations for one in heard] == list(range(1, recovered.iterations + 1))
-        assert all(one.factors.loadings.shape == (5, 2) and one.residual >= 0.0 for one in heard)
+        assert [one.iterations for one in reported] == list(range(1, recovered.iterations + 1))
+        assert all(one.factors.loadings.shape == (5, 2) and one.residual >= 0.0 for one in reported)
         matrix, bias = solved(tiny, 5.0, p, 3.0)
         u, s, vt = np.linalg.svd(matrix)
         np.testing.assert_allclose(low_rank(recovered.factors), (u[:, :2] * s[:2]) @ vt[:2], atol=2e-3)
@@ -504,12 +500,12 @@ class TestNuclear:
         np.testing.assert_allclose(recovered.factors.bias[seen], bias[seen], atol=2e-3)
         # Of the biases that keep a column at its floor, the most likely: here the mode.
         assert recovered.factors.bias[3] == pytest.approx(-1.0, abs=1e-6)
-        heard.clear()
+        reported.clear()
         again = task_of(
-            tiny, 2, start=recovered.factors, progress=lambda step: heard.append(step.state), max_iterations=2000
+            tiny, 2, start=recovered.factors, progress=lambda step: reported.append(step.state), max_iterations=2000
         )
         going_on = method.recover(again)
-        np.testing.assert_allclose(low_rank(heard[0].factors), low_rank(recovered.factors), atol=1e-9)
+        np.testing.assert_allclose(low_rank(reported[0].factors), low_rank(recovered.factors), atol=1e-9)
         np.testing.assert_allclose(going_on.factors.bias[seen], recovered.factors.bias[seen], atol=5e-3)
 
     def test_without_gamma_a_column_that_is_never_positive_stays_finite(self, tiny):
@@ -520,11 +516,9 @@ class TestNuclear:
         assert np.isfinite(recovered.factors.matrix()).all()
 
     @pytest.mark.parametrize(("radius", "rounds"), [(1.0, 300), (5.0, 3)])
-    def test_says_when_it_has_not_converged(self, tiny, radius, rounds):
+    def test_warns_when_it_has_not_converged(self, tiny, radius, rounds):
         method = Likelihood(stats.norm(-1.0, 1.0), gamma=3.0, constraint="nuclear", nuclear_norm=radius)
-        with pytest.warns(
-            ConvergenceWarning, match=f"max_iterations={rounds}: .*nuclear_norm={radius:g} was asked for"
-        ):
+        with pytest.warns(ConvergenceWarning, match=f"max_iterations={rounds}: .*nuclear_norm={radius:g} is the bound"):
             recovered = method.recover(task_of(tiny, 2, max_iterations=rounds))
         assert not recovered.converged
 
@@ -538,7 +532,7 @@ class TestPieces:
         X = TINY.copy()
         X[3, 0] = np.nan
         V = rng.uniform(-3.0, 3.0, size=X.shape)
-        nearest = likelihood_side(X, feasible_of(X, gamma, nu), BiasDensity.checked(p))
+        nearest = likelihood_side(X, feasible_of(X, gamma, nu), BiasDensity.of(p))
         matrix, best_bias = nearest(V, rho, np.zeros(4))
 
         def cost(M):
@@ -643,7 +637,7 @@ class TestBadInput:
     def test_gamma_smaller_than_a_columns_span(self, constraint):
         """2 gamma - nu where the column has zeros, 2 gamma where it has none: just enough is no error."""
         X = np.array([[5.0, 1.0], [1.0, 1.5], [2.0, 0.0]])
-        feasible_of(X, 2.0, 0.5).check(BiasDensity.checked(NORMAL))
+        feasible_of(X, 2.0, 0.5).check(BiasDensity.of(NORMAL))
         method = Likelihood(NORMAL, 1.9, 0.5, constraint, 5.0 if constraint == "nuclear" else None)
         with pytest.raises(
             InvalidParameterError,
@@ -659,14 +653,14 @@ class TestBadInput:
 
     @pytest.mark.parametrize("constraint", ["rank", "none", "nuclear"])
     def test_support_that_misses_what_gamma_asks_for(self, constraint):
-        """Column 0 asks for a bias in [5 - 2.5, 1 + 2.5]."""
+        """Column 0 needs a bias in [5 - 2.5, 1 + 2.5]."""
         X = np.array([[5.0, 1.0], [1.0, 1.5], [0.0, 0.0]])
         method = Likelihood(stats.uniform(-1.0, 2.0), 2.5, 0.0, constraint, 5.0 if constraint == "nuclear" else None)
         with pytest.raises(
             InvalidParameterError, match=r"in \[-1, 1\] only, and gamma=2.5 .* \[2.5, 3.5\] in column 0"
         ):
             method.recover(task_of(X, 1))
-        feasible_of(X, 4.5).check(BiasDensity.checked(stats.uniform(-1.0, 2.0)))
+        feasible_of(X, 4.5).check(BiasDensity.of(stats.uniform(-1.0, 2.0)))
 
     def test_support_above_what_keeps_a_column_at_its_floor(self):
         X = np.array([[5.0, 0.0], [6.0, 0.0]])
@@ -697,7 +691,7 @@ class TestBadInput:
         narrow = stats.uniform(-0.1, 0.2)
         true = truth(31, n=300, density=narrow, mean=1.0)
         X = rectified(true)
-        gamma = max(X.max() + 0.1, 1.01 * np.abs(low_rank(true.balanced())).max())  # no column objects by itself
+        gamma = max(X.max() + 0.1, 1.01 * np.abs(low_rank(true.balance())).max())  # no column objects by itself
         for options in ({"bias_density": narrow}, {"bias_density": NORMAL, "gamma": gamma}):
             np.testing.assert_allclose(
                 Likelihood(**options).recover(task_of(X)).factors.matrix(), true.matrix(), atol=1e-8

@@ -106,7 +106,7 @@ def test_flatness_is_the_least_of_a_dense_grid(p: Any, gamma: float) -> None:
     assert guarantees.flatness(p, gamma) == _near(expected, rel=1e-7)
 
 
-def test_flatness_of_known_densities() -> None:
+def test_flatness_of_densities_with_closed_forms() -> None:
     x = np.linspace(-1.0, 1.0, 5)
     for mean, s in ((2.0, 1.0), (-1.5, 0.4), (40.0, 7.0)):
         ends = np.array([-1.0, 1.0])  # p (x - m)^2 / (4 s^4), least at one of them
@@ -193,7 +193,7 @@ def test_steepness_is_the_most_of_a_dense_grid(p: Any, gamma: float) -> None:
     assert guarantees.steepness(p, gamma) == _near(expected, rel=1e-5)
 
 
-def test_steepness_of_known_densities() -> None:
+def test_steepness_of_densities_with_closed_forms() -> None:
     mills = stats.norm.pdf(3.0) / stats.norm.cdf(-3.0)
     assert guarantees.steepness(stats.norm(2.0, 1.0), 1.0) == _near(mills, rel=1e-12)
     assert guarantees.steepness(stats.gumbel_r(3.0), 1.0) == pytest.approx(math.exp(4.0), rel=1e-12)  # p / P = exp(3-x)
@@ -381,7 +381,7 @@ def test_a_density_above_1_cannot_count_for_more_than_the_length() -> None:
     ],
     ids=_id,
 )
-def test_an_infinite_bound_says_why(p: Any, gamma: float, nu: float, words: str) -> None:
+def test_an_infinite_bound_has_a_reason(p: Any, gamma: float, nu: float, words: str) -> None:
     bound = guarantees.matrix_recovery_bound(p, gamma, nu, 5)
     assert bound.bound_squared == math.inf
     assert bound.says_nothing

@@ -42,7 +42,7 @@ def test_program_34_maximises_it():
     matrix = rng.uniform(-1.0, 1.0, (6, 12))
     table = np.maximum(matrix + P.rvs(size=12, random_state=rng), 0.0)
     feasible = FeasibleSet.of(Cells(table), gamma, nu)
-    density = BiasDensity.checked(P)
+    density = BiasDensity.of(P)
     best, _ = literal_program(table, feasible, density)
     most = normalized_log_likelihood(table, best, P)
     low, high = feasible.bounds

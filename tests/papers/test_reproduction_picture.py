@@ -86,7 +86,7 @@ def test_the_table_shows_our_times_and_the_papers():
     assert sum("±" in text for text in texts) == len(study.experiment.curves) + 1  # and the note below
 
 
-def test_strokes_tell_all_curves_apart():
+def test_strokes_of_all_curves_differ():
     for name in ("wu2019-figure1", "outliers-figure1", "outliers-figure2"):
         experiment = EXPERIMENTS[name]
         for measures in experiment.layout:

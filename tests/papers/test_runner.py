@@ -11,7 +11,7 @@ import pytest
 
 from unrelu.errors import InputFileError, InvalidParameterError
 from unrelu.papers import runner
-from unrelu.papers.experiments import EXPERIMENTS, experiment_named
+from unrelu.papers.experiments import EXPERIMENTS, find_experiment
 from unrelu.papers.runner import Journal, reproduce
 from unrelu.papers.study import BIAS, ROWS, SECONDS, Study
 
@@ -62,7 +62,7 @@ def test_every_experiment_end_to_end(tiny, tmp_path, name):
 
 
 def reproduced(study, folder, *progress):
-    """The journal, the results and the judged readings of a finished run."""
+    """The journal, the results and the tested readings of a finished run."""
     journal = Journal(study, folder)
     return journal, *reproduce(study, journal, *progress)
 
@@ -104,12 +104,12 @@ def test_an_interrupted_run_goes_on_where_it_stopped(tiny, tmp_path, fits):
 
 def test_a_finished_run_computes_nothing(tiny, tmp_path, monkeypatch):
     study = tiny("outliers-table1")
-    first, _, judged = reproduced(study, tmp_path)
+    first, _, tested = reproduced(study, tmp_path)
     before = first.csv_path.read_bytes()
     monkeypatch.setattr(runner, "draw", lambda *_: pytest.fail("drew rows again"))
     again, _, readings = reproduced(study, tmp_path)
     assert again.csv_path.read_bytes() == before
-    assert readings == judged
+    assert readings == tested
 
 
 def test_finished_trials_reach_the_file_while_the_run_goes_on(tiny, tmp_path):
@@ -218,7 +218,7 @@ def test_the_plans_cover_the_paper(name):
 
 def test_an_unknown_name_is_met_with_the_nearest_and_all_names():
     with pytest.raises(InvalidParameterError, match="Did you mean 'outliers-figure2'") as caught:
-        experiment_named("outlier-figure2")
+        find_experiment("outlier-figure2")
     assert all(name in str(caught.value) for name in EXPERIMENTS)
 
 

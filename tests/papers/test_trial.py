@@ -9,7 +9,7 @@ from unrelu.contracts import Assumptions
 from unrelu.errors import NotSemidefiniteError
 from unrelu.methods import OnePass
 from unrelu.papers import runner
-from unrelu.papers.runner import draw, measured, seen_by
+from unrelu.papers.runner import draw, fit_errors, rows_for
 from unrelu.papers.study import Curve, Setting
 
 
@@ -56,7 +56,7 @@ class Recording:
 def test_an_oracle_learns_from_the_inlier_rows():
     drawn = draw(Setting(3000, 3, inlier=0.8), (1,))
     method = Recording()
-    everything, oracle = (measured(Curve("c", method, oracle=o), drawn) for o in (False, True))
+    everything, oracle = (fit_errors(Curve("c", method, oracle=o), drawn) for o in (False, True))
     (all_rows, assumed), (inlier_rows, _) = method.given
     assert all_rows == 3000
     assert inlier_rows == drawn[2].sum() < 3000
@@ -68,20 +68,20 @@ def test_a_repeated_fit_counts_its_shortest_time(monkeypatch):
     method, clock = Recording(), iter([0.0, 3.0, 10.0, 11.0, 20.0, 22.0])
     drawn = draw(Setting(100, 2), (1,))
     monkeypatch.setattr(runner.time, "process_time", lambda: next(clock))
-    assert measured(Curve("c", method), drawn, repeats=3)["seconds"] == 1.0
+    assert fit_errors(Curve("c", method), drawn, repeats=3)["seconds"] == 1.0
     assert len(method.given) == 3
 
 
 def test_the_seed_of_a_run_reaches_the_method():
     method, drawn = Recording(), draw(Setting(100, 2), (1,))
-    measured(Curve("c", method), drawn)
+    fit_errors(Curve("c", method), drawn)
     assert method.seeds == [drawn[3]]
 
 
 def test_outliers_in_one_block_are_the_same_rows():
     drawn = draw(Setting(500, 3, inlier=0.8), (4,))
     anywhere, block, oracle = (
-        seen_by(Curve("c", OnePass(), **how), drawn) for how in ({}, {"in_block": True}, {"oracle": True})
+        rows_for(Curve("c", OnePass(), **how), drawn) for how in ({}, {"in_block": True}, {"oracle": True})
     )
     _, rows, is_inlier, _ = drawn
     inlier = int(is_inlier.sum())
@@ -100,7 +100,7 @@ def test_a_matrix_that_is_no_covariance_has_errors_too():
         def learn(self, evidence, assumptions, seed):
             raise NotSemidefiniteError("no", truth.mean + 1.0, covariance)
 
-    errors = measured(Curve("c", Literal()), drawn)
+    errors = fit_errors(Curve("c", Literal()), drawn)
     assert errors["bias"] == pytest.approx(1.0)  # sqrt(3) / |W|, W orthonormal
     assert errors["weights"] == pytest.approx(np.linalg.norm(covariance - np.eye(3)) / 3.0)
     assert (errors["kl"], errors["tv_bound"]) == (np.inf, 1.0)

@@ -73,9 +73,9 @@ def test_rows_sent_and_rows_told_in_another_way(client):
     engine = DaskEngine(client, task_bytes=FOR_SIX)
     columns = Columns(np.full(D, -np.inf), np.where(np.arange(D) % 3 == 0, 1e9, np.inf))
     question = PairMomentsQuestion((-2.0,) * D, (-np.inf,) * D)
-    local = LocalEngine().collect(PreparedRows(ArraySamples(X), columns, "turned"), question)
+    local = LocalEngine().collect(PreparedRows(ArraySamples(X), columns, "negated"), question)
     for rows in (ArraySamples(X, block_rows=400), DaskSamples(da.from_array(X, chunks=(700, D)))):
-        same(engine.collect(PreparedRows(rows, columns, "turned"), question), local)
+        same(engine.collect(PreparedRows(rows, columns, "negated"), question), local)
 
 
 @pytest.mark.parametrize("parameters", [{}, {"stderr": "jackknife"}, {"margins": "boxcox"}], ids=str)

@@ -89,12 +89,12 @@ class Told(ArraySamples):
 @pytest.mark.parametrize(
     "wrap",
     [
-        lambda rows: PreparedRows(rows, Columns(np.full(4, -np.inf), np.array([np.inf, 9.0, np.inf, 9.0])), "turned"),
+        lambda rows: PreparedRows(rows, Columns(np.full(4, -np.inf), np.array([np.inf, 9.0, np.inf, 9.0])), "negated"),
         lambda rows: LabelledRows(rows, kept=X[:, 0] > 0.5),
         lambda rows: LabelledRows(rows, row_labels(np.arange(3000) % 7)),
         lambda rows: LabelledRows(rows, row_labels(np.arange(3000) % 7), X[:, 0] > 0.5),
     ],
-    ids=["turned", "kept", "grouped", "both"],
+    ids=["negated", "kept", "grouped", "both"],
 )
 def test_rows_told_in_another_way(client, wrap):
     """Wrapped rows are read by workers, with what stands beside them."""

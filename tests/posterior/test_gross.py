@@ -95,7 +95,7 @@ def test_every_answer_is_a_number(seed):
     detector, imputer = FloorOutlierDetector.from_model(model), FloorImputer.from_model(model)
     assert np.isfinite(detector.score_samples(x)).all()
     assert np.isfinite(detector.p_values(x)).all()
-    for cells in (detector.outlier_score(x), detector.cell_probabilities(x)):
+    for cells in (detector.cell_outlier_score(x), detector.cell_probabilities(x)):
         np.testing.assert_array_equal(np.isfinite(cells), ~np.isnan(x))
     np.testing.assert_array_equal(imputer.transform(x)[~hidden], x[~hidden])
     assert np.isfinite(imputer.draw(x, random_state=0)).all()
@@ -194,7 +194,7 @@ class TestNaming:
             warnings.simplefilter("error", UnreluWarning)
             PAIR.outlier_score(self.rows)
             PAIR.cell_outlier_score(self.rows)
-            FloorOutlierDetector.from_model(PAIR).judge(self.rows)
+            FloorOutlierDetector.from_model(PAIR).score_table(self.rows)
 
     def test_ordinary_rows_are_not_named(self):
         x = PAIR.sample(2000, random_state=0)

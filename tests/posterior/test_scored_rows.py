@@ -1,5 +1,7 @@
 """One pass that gives every row its number, and the learner's log densities that come from it."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from unrelu import RectifiedGaussian, RectifiedGaussianLearner, RectifiedGaussia
 from unrelu.contracts import Assumptions, Block
 from unrelu.errors import InvalidDataError
 from unrelu.fit.robust_rows.mixture import GaussianComponent, Mixture, Setting
-from unrelu.posterior.density import ScoreQuestion, scored_rows
+from unrelu.posterior.density import block_scores, scored_rows
 from unrelu.tables import ArraySamples
 
 SCALE = np.array([1.0, 4.0, 0.5])
@@ -36,7 +38,7 @@ def test_numbers_come_in_table_order_whatever_the_blocks(table):
     for rows in (1, 999, 3000):
         samples = ArraySamples(table, block_rows=rows)
         np.testing.assert_array_equal(scored_rows(samples, lambda x: x.sum(axis=1), FLOORS), expected)
-    question = ScoreQuestion(lambda x: x[:, :2], (0.0,) * 3)
+    question = partial(block_scores, lambda x: x[:, :2], (0.0,) * 3, ())
     parts = [question(Block(table[a:b], a)) for a, b in ((0, 5), (5, 9))]
     np.testing.assert_array_equal(parts[1].merge(parts[0]).scores, table[:9, :2])
 

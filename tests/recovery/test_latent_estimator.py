@@ -1,4 +1,4 @@
-"""recover_latent, ReLULatentRecovery and recall: batches, floors, models, memory, and every bad input."""
+"""recover_latent, ReLULatentRecovery and denoise: batches, floors, models, memory, and every bad input."""
 
 import copy
 import pickle
@@ -196,7 +196,7 @@ def test_a_learned_layer_is_saved(tmp_path):
 
 @pytest.fixture
 def with_bad_rows():
-    """Rows 1, 4 and 40 say nothing, row 5 too little without a prior."""
+    """Rows 1, 4 and 40 determine nothing, row 5 too little without a prior."""
     A, b, _, _, V = table(n=70)
     V[1], V[4], V[40] = np.nan, -1.0, np.inf
     V[5] = np.where(np.arange(60) < 2, 5.0, 0.0)
@@ -228,7 +228,7 @@ def test_bad_rows_are_skipped_where_that_is_wanted(with_bad_rows, method):
 
 
 def test_rows_that_turn_out_to_be_undetermined_are_skipped_too(with_bad_rows):
-    """Seven rows of the layer are the same row: an output that is seen there alone does not tell three numbers."""
+    """Seven rows of the layer are the same row: an output that is seen there alone does not determine three numbers."""
     A, b, V = with_bad_rows
     A[:7], b[:7] = A[0], b[0]
     V = np.delete(V, [1, 4, 5, 40], axis=0)
@@ -267,10 +267,10 @@ def test_reports():
 
 def test_whoever_watches_hears_of_the_rows():
     A, b, _, _, V = table(n=70)
-    heard = []
-    ReLULatentRecovery(A, b).with_progress(heard.append).transform(V)
-    assert {(step.stage, step.total) for step in heard} == {("Recovering rows", 70)}
-    done = [step.done for step in heard]
+    reported = []
+    ReLULatentRecovery(A, b).with_progress(reported.append).transform(V)
+    assert {(step.stage, step.total) for step in reported} == {("Recovering rows", 70)}
+    done = [step.done for step in reported]
     assert (done[0], done[-1]) == (0, 70)
     assert done == sorted(set(done))
 

@@ -298,7 +298,7 @@ def test_weak_columns_are_named():
     frame = pd.DataFrame(np.maximum(T, 0.0), columns=[f"c{j}" for j in range(30)])
     frame["c7"] = 0.0
     frame.loc[3:, "c9"] = 0.0
-    with warns("weak-columns", match=r"column 7 \('c7'\), column 9 \('c9'\)\. What") as caught:
+    with warns("weak-columns", match=r"column 7 \('c7'\), column 9 \('c9'\)\. Their loadings") as caught:
         found = ReLUMatrixRecovery(3).fit(frame)
     assert [w.filename for w in caught] == [__file__]
     assert found.report_.weak_columns == (7, 9)
@@ -311,8 +311,8 @@ def test_weak_columns_are_named():
     assert np.isfinite(found.hidden()[:3, 9][seen]).all()
 
 
-def test_weak_columns_do_not_speak_in_transform():
-    """What is filled in for column 7 has loadings, but no say."""
+def test_weak_columns_do_not_count_in_transform():
+    """The loadings filled in for column 7 do not count."""
     X = np.maximum(hidden_table(5), 0.0)
     seen = np.flatnonzero(X[:, 7])[:3]
     X[np.setdiff1d(np.arange(200), seen), 7] = np.nan
@@ -470,8 +470,8 @@ def test_fits_in_threads_take_one_blas_thread_too(noisy):
     ReLUMatrixRecovery(3).with_progress(lambda _: seen.update(blas_threads())).fit(noisy)
     assert seen == {1}
     seen.clear()
-    watched = ReLUMatrixRecovery(3).with_progress(lambda _: seen.update(blas_threads()))
-    thread = threading.Thread(target=watched.fit, args=(noisy,))
+    recovery = ReLUMatrixRecovery(3).with_progress(lambda _: seen.update(blas_threads()))
+    thread = threading.Thread(target=recovery.fit, args=(noisy,))
     thread.start()
     thread.join()
     assert seen == {1}
@@ -773,7 +773,7 @@ def test_hidden_never_puts_a_floored_cell_above_its_floor(method, kind, tmp_path
     table = scipy.sparse.csr_array(X) if kind == "sparse" else X
     recovery = ReLUMatrixRecovery(2, method).fit(table)
     free, floored = recovery.latent_ @ recovery.components_ + recovery.bias_, X == 0.0
-    assert (free[floored] > 0.0).any()  # there is something to hold down
+    assert (free[floored] > 0.0).any()  # else the bound below would do nothing
     np.testing.assert_allclose(recovery.hidden(), np.where(floored, np.minimum(free, 0.0), free), atol=1e-12)
     np.testing.assert_array_equal(recovery.hidden_rows(40, 90), recovery.hidden()[40:90])
     assert (recovery.hidden(table[:20])[floored[:20]] <= 0.0).all()

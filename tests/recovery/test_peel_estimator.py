@@ -1,4 +1,4 @@
-"""peel: exact where a layer can be peeled, NaN where outputs do not tell, a reason where it cannot."""
+"""peel: exact where a layer can be peeled, NaN where outputs are not identified, a reason where it cannot."""
 
 import subprocess
 import sys
@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse
+from numpy.testing import assert_allclose
 
 import unrelu
 from tests.references import layers as reference
@@ -34,10 +35,10 @@ def peeled(net):
 
 
 def compare(layer, A, b):
-    """(errors of weights by output, of biases by output): columns in best order, scaled over outputs known."""
-    known = layer.column_identifiable
-    lengths = np.linalg.norm(A[known], axis=0)
-    order = reference.matched(layer.weights[known], A[known])
+    """(errors of weights by output, of biases by output): columns in best order, scaled over outputs identified."""
+    identified = layer.column_identifiable
+    lengths = np.linalg.norm(A[identified], axis=0)
+    order = reference.matched(layer.weights[identified], A[identified])
     return np.abs(layer.weights[:, order] - A / lengths).max(axis=1), np.abs(layer.bias - b), order, lengths
 
 
@@ -50,10 +51,10 @@ def test_one_layer_exactly(p):
     peeled = unrelu.peel(X, [p])
     layer = peeled.layers[0]
     weights, biases, order, lengths = compare(layer, A, b)
-    known = layer.column_identifiable
+    identified = layer.column_identifiable
     # Matrix recovery stops at 1e-11 of T; an output that is on in p + 2 rows may lose some digits more.
-    assert weights[known].max() < 1e-6
-    assert biases[known].max() < 1e-6
+    assert weights[identified].max() < 1e-6
+    assert biases[identified].max() < 1e-6
     np.testing.assert_allclose(peeled.hidden[:, order], (h * lengths)[~peeled.outlier_rows], atol=1e-5)
     assert layer.report.converged
 
@@ -69,22 +70,24 @@ def test_the_distribution_of_the_units_is_learned(net, peeled):
     )
 
 
-def test_outputs_that_do_not_tell_are_nan(net, peeled):
+def test_outputs_that_are_not_identified_are_nan(net, peeled):
     X = net[0]
     layer = peeled.layers[0]
-    known = layer.column_identifiable
-    assert 20 < np.count_nonzero(known) < 30
-    assert known[(X > 0.0).mean(axis=0) > 0.2].all()
-    assert np.isnan(layer.weights[~known]).all()
-    assert np.isnan(layer.bias[~known]).all()
-    assert np.isfinite(layer.weights[known]).all()
-    np.testing.assert_allclose(peeled.output(peeled.hidden)[:, known], X[~peeled.outlier_rows][:, known], atol=1e-6)
+    identified = layer.column_identifiable
+    assert 20 < np.count_nonzero(identified) < 30
+    assert identified[(X > 0.0).mean(axis=0) > 0.2].all()
+    assert np.isnan(layer.weights[~identified]).all()
+    assert np.isnan(layer.bias[~identified]).all()
+    assert np.isfinite(layer.weights[identified]).all()
+    np.testing.assert_allclose(
+        peeled.output(peeled.hidden)[:, identified], X[~peeled.outlier_rows][:, identified], atol=1e-6
+    )
 
 
 def test_samples_come_from_the_network(net, peeled):
-    known = peeled.layers[0].column_identifiable
-    sample = peeled.sample(600, random_state=1)[:, known]
-    X = net[0][:, known]
+    identified = peeled.layers[0].column_identifiable
+    sample = peeled.sample(600, random_state=1)[:, identified]
+    X = net[0][:, identified]
     assert sample.shape == X.shape
     assert (sample >= 0.0).all()
     assert (np.abs(sample.mean(axis=0) - X.mean(axis=0)) < 5 * X.std(axis=0) * np.sqrt(2 / 600)).all()
@@ -95,8 +98,8 @@ def test_auto_a_seed_and_units_of_measurement(net, peeled):
     layer = peeled.layers[0]
     np.testing.assert_array_equal(unrelu.peel(net[0], [4]).layers[0].weights, layer.weights)
     X, *_ = reference.network(seeded(1), [2, 12], n=300)
-    found, told = (unrelu.peel(X, widths).layers[0] for widths in (["auto"], [2]))
-    np.testing.assert_allclose(found.weights, told.weights, atol=1e-7)
+    found, given = (unrelu.peel(X, widths).layers[0] for widths in (["auto"], [2]))
+    np.testing.assert_allclose(found.weights, given.weights, atol=1e-7)
     for unit in (1e-8, 1e8):
         other = unrelu.peel(net[0] * unit, np.array([4])).layers[0]
         np.testing.assert_allclose(other.weights, layer.weights, atol=1e-7)
@@ -129,7 +132,7 @@ def test_little_noise_is_reported_and_does_little(net):
     assert np.nanmax(weights[often]) < 20 * noise
 
 
-# --- floors, kinds of tables, and whoever watches -------------------------------------------------
+# --- floors, kinds of tables, and progress --------------------------------------------------------
 
 
 @pytest.mark.parametrize("per_column", [False, True])
@@ -142,8 +145,8 @@ def test_a_floor_moves_the_biases_and_nothing_else(net, peeled, per_column):
     np.testing.assert_allclose(layer.weights, before.weights, atol=1e-7)
     np.testing.assert_allclose(layer.bias, before.bias + floor, atol=1e-6)
     np.testing.assert_allclose(moved.hidden, peeled.hidden, atol=1e-6)
-    known = layer.column_identifiable
-    np.testing.assert_allclose(moved.output(moved.hidden)[:, known], (net[0] + floor)[:, known], atol=1e-6)
+    identified = layer.column_identifiable
+    np.testing.assert_allclose(moved.output(moved.hidden)[:, identified], (net[0] + floor)[:, identified], atol=1e-6)
     np.testing.assert_array_equal(layer.floor, np.full(30, 1.0) * floor)
 
 
@@ -153,7 +156,7 @@ def test_values_within_the_tolerance_of_the_floor_count_as_floored(net, peeled):
     with pytest.raises(InvalidDataError, match="Negative values"):
         unrelu.peel(noisy, [4])
     layer = unrelu.peel(noisy, [4], floor_tolerance=1e-3).layers[0]
-    # Values of X below the tolerance only say so: what is above is still exact.
+    # Values of X below the tolerance are censored; those above are still exact.
     np.testing.assert_allclose(layer.weights, peeled.layers[0].weights, atol=1e-6)
     np.testing.assert_allclose(layer.bias, peeled.layers[0].bias, atol=1e-6)
     with pytest.raises(InvalidParameterError, match="floor_tolerance"):
@@ -174,15 +177,15 @@ def test_frames_and_rows_read_in_blocks_keep_their_names(net, peeled):
 
 
 def test_someone_hears_of_every_step(net):
-    heard = []
-    unrelu.peel(net[0], [4], progress=heard.append)
-    stages = list(dict.fromkeys(step.stage for step in heard))
+    reported = []
+    unrelu.peel(net[0], [4], progress=reported.append)
+    stages = list(dict.fromkeys(step.stage for step in reported))
     assert stages == [
         "Layer 1: undoing the rectifier",
         "Layer 1: finding units",
         "Learning the distribution of the units",
     ]
-    found = [step for step in heard if step.stage == "Layer 1: finding units"]
+    found = [step for step in reported if step.stage == "Layer 1: finding units"]
     assert (found[-1].done, found[-1].total, found[-1].words) == (4, 4, "4 of 4 units found")
 
 
@@ -268,11 +271,11 @@ def test_a_table_that_no_layer_made_is_refused():
         unrelu.peel(np.maximum(seeded().standard_normal((200, 10)), 0.0), [3])
 
 
-# --- what must be said ----------------------------------------------------------------------------
+# --- errors and warnings --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("width", [1, 3])
-def test_too_small_a_width_is_told(net, width):
+def test_too_small_a_width_is_refused(net, width):
     with warns("doubtful-units", match="Layer 1: the rectifier could be undone only up to"):
         unrelu.peel(net[0], [width])
 
@@ -288,7 +291,7 @@ def test_outlier_rows_are_refused(net):
 
 def test_too_large_a_width_is_refused():
     X, *_ = reference.network(seeded(0), [2, 15], n=200)
-    with pytest.raises(CannotPeelError, match="fewer than the 3 hidden units asked for"):
+    with pytest.raises(CannotPeelError, match="fewer than the 3 hidden units"):
         unrelu.peel(X, [3])
 
 
@@ -361,3 +364,16 @@ print(*(name for name, module in sys.modules.items() if name.startswith("unrelu.
     assert "unrelu.estimators.learner" not in loaded
     assert not [name for name in loaded if "experimental" in name]
     assert len(loaded) <= 64, sorted(loaded)
+
+
+@pytest.mark.parametrize("name", ["one_pass", "auto", "full_likelihood", "robust"])
+def test_the_distribution_of_the_innermost_units_is_that_of_the_method(name):
+    rng = np.random.default_rng(3)
+    hidden = np.maximum(rng.standard_normal((1000, 3)) @ rng.standard_normal((3, 3)) + 0.2, 0.0)
+    peeled = unrelu.peel(np.maximum(hidden @ rng.standard_normal((3, 12)) + 0.5, 0.0), [3], hidden_method=name)
+    floor = peeled.layers[0].report.noise  # below it a unit is off
+    method = "one_pass" if name == "auto" else name  # units are in memory, and take one pass
+    learner = unrelu.RectifiedGaussianLearner(method, floor=0.0, margins="normal", floor_tolerance=10.0 * floor)
+    learner.fit(peeled.hidden)
+    assert_allclose(peeled.hidden_distribution.mean, learner.mean_, atol=1e-4)
+    assert_allclose(peeled.hidden_distribution.covariance, learner.covariance_, atol=1e-4)

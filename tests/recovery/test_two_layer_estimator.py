@@ -227,7 +227,7 @@ def test_as_accurate_as_someone_who_knows_which_units_are_on(noise):
         ratios.append(np.linalg.norm(learner.output_weights_[:, order] - truth) / best)
         # A standard deviation from 400 * 7 numbers has a standard error of 1/sqrt(5600) = 1.3 %.
         assert learner.report_.noise == pytest.approx(noise, rel=0.06)
-    # Few units are below 4 noise, about 1 %: what is known of the others is the same. Ratios spread by some tenths.
+    # Few units are below 4 noise, about 1 %, and the others are the same. Ratios spread by some tenths.
     assert np.median(ratios) < 1.2
 
 
@@ -444,19 +444,19 @@ def rectified(network):
 
 def _in_order(learner, A):
     """(order of the true units, lengths of the true columns over identified outputs)"""
-    known = learner.column_identifiable_
-    return reference.matched(learner.output_weights_[known], A[known]), np.linalg.norm(A[known], axis=0)
+    determined = learner.column_identifiable_
+    return reference.matched(learner.output_weights_[determined], A[determined]), np.linalg.norm(A[determined], axis=0)
 
 
 def test_the_layer_below_a_rectifier_is_learned(network, rectified):
     _, _, A, b, h, floor = network
-    known = rectified.column_identifiable_
-    assert 20 < np.count_nonzero(known) < 30
+    determined = rectified.column_identifiable_
+    assert 20 < np.count_nonzero(determined) < 30
     order, lengths = _in_order(rectified, A)
-    np.testing.assert_allclose(rectified.output_weights_[known][:, order], (A / lengths)[known], atol=1e-6)
-    np.testing.assert_allclose(rectified.output_bias_[known], (b + floor)[known], atol=1e-6)
-    assert np.isnan(rectified.output_weights_[~known]).all()
-    assert np.isnan(rectified.output_bias_[~known]).all()
+    np.testing.assert_allclose(rectified.output_weights_[determined][:, order], (A / lengths)[determined], atol=1e-6)
+    np.testing.assert_allclose(rectified.output_bias_[determined], (b + floor)[determined], atol=1e-6)
+    assert np.isnan(rectified.output_weights_[~determined]).all()
+    assert np.isnan(rectified.output_bias_[~determined]).all()
     assert rectified.report_.converged
     assert (rectified.report_.n_rows, rectified.report_.n_features, rectified.n_hidden_) == (600, 30, 4)
     assert rectified.outlier_rows_.shape == (600,)
@@ -472,14 +472,14 @@ def test_units_of_rows_held_out(network, rectified):
         units = rectified.transform(X)
     np.testing.assert_allclose(units[:, order], h[600:] * lengths, atol=1e-6)
     np.testing.assert_array_equal(units[:, order] == 0.0, h[600:] == 0.0)
-    known = rectified.column_identifiable_
+    determined = rectified.column_identifiable_
     rows = rectified.inverse_transform(units)
-    np.testing.assert_allclose(rows[:, known], X[:, known], atol=1e-6)
-    assert (rows[:, known] == floor[known]).any()
-    sample = rectified.sample(500, random_state=1)[:, known]
-    assert (sample >= floor[known]).all()
-    spread = network[0][:, known].std(axis=0) * np.sqrt(1 / 500 + 1 / 600)
-    assert (np.abs(sample.mean(axis=0) - network[0][:, known].mean(axis=0)) < 5 * spread).all()
+    np.testing.assert_allclose(rows[:, determined], X[:, determined], atol=1e-6)
+    assert (rows[:, determined] == floor[determined]).any()
+    sample = rectified.sample(500, random_state=1)[:, determined]
+    assert (sample >= floor[determined]).all()
+    spread = network[0][:, determined].std(axis=0) * np.sqrt(1 / 500 + 1 / 600)
+    assert (np.abs(sample.mean(axis=0) - network[0][:, determined].mean(axis=0)) < 5 * spread).all()
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
@@ -493,7 +493,7 @@ def test_outlier_cells_do_not_move_a_row(network, rectified):
 
 
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
-def test_rows_that_do_not_tell_their_units_are_nan(network, rectified):
+def test_rows_that_do_not_determine_their_units_are_nan(network, rectified):
     _, X, _, _, _, floor = network
     rows = np.vstack([X[:2], floor])
     with warns("weak-rows", match="1 of 3 rows"):
@@ -553,9 +553,9 @@ def test_only_a_floor_of_zero_or_more_asks_for_such_tables():
 
 
 def test_someone_hears_of_every_step(drawn):
-    heard = []
-    TwoLayerReLULearner(4).with_progress(heard.append).fit(drawn[0])
-    stages = list(dict.fromkeys(step.stage for step in heard))
+    reported = []
+    TwoLayerReLULearner(4).with_progress(reported.append).fit(drawn[0])
+    stages = list(dict.fromkeys(step.stage for step in reported))
     assert stages == ["Finding the space of the rows", "Finding units", "Learning the distribution of the units"]
 
 
@@ -599,7 +599,7 @@ def test_single_precision():
     assert reference.column_error(learner.output_weights_, A) < 1e-4
 
 
-def test_too_small_a_number_of_units_is_told():
+def test_too_small_a_number_of_units_is_refused():
     X, *_ = reference.draw(seeded(14), n=500)
     with warns("doubtful-units", match="of 500 rows do not fit 3 hidden units"):
         TwoLayerReLULearner(3).fit(X)
@@ -640,8 +640,8 @@ def test_fewer_inputs_than_units_are_not_silently_wrong():
     assert reference.column_error(learner.output_weights_, A) > 0.1  # or there would be nothing to warn of
 
 
-def test_an_interrupt_of_a_search_for_inputs_that_nobody_asked_for_is_one():
-    """It was swallowed, and the facets found before were judged as if the search had ended."""
+def test_an_interrupt_of_a_search_for_inputs_without_n_inputs_ends_the_fit():
+    """It was swallowed, and the facets found before counted as if the search had ended."""
 
     def interrupted(step):
         if step.stage == "Finding planes":

@@ -1,2 +1,3 @@
-"""Slow, independent definitions of the truth: quadrature, exact likelihoods, dense algebra. Nothing here imports
-the kernels it judges."""
+"""Slow, independent definitions of the truth: quadrature, exact likelihoods, dense algebra.
+
+Nothing here imports the kernels that it checks."""

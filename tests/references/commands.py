@@ -1,4 +1,4 @@
-"""Commands run in this process; what they wrote and said."""
+"""Commands run in this process, with their files and output."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def rows_in(path):
 
 
 def answer_of(result):
-    """What a command that went well said with --json."""
+    """The output of a successful command with --json."""
     assert result.exit_code == 0, result.stderr
     return json.loads(result.stdout)

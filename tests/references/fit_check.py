@@ -11,8 +11,8 @@ from scipy.stats import multivariate_normal, norm
 def anderson_darling(values: np.ndarray, low: float, high: float, mean: float, scale: float) -> float:
     """Of values off the limits of N(mean, scale^2), plus the squared difference of the numbers at a limit."""
     distribution = norm(mean, scale)
-    known = [x for x in values if not math.isnan(x)]
-    seen = sorted(x for x in known if low < x < high)
+    observed = [x for x in values if not math.isnan(x)]
+    seen = sorted(x for x in observed if low < x < high)
     share = distribution.cdf(high) - distribution.cdf(low)
     n, total = len(seen), 0.0
     for i, x in enumerate(seen, start=1):
@@ -20,7 +20,7 @@ def anderson_darling(values: np.ndarray, low: float, high: float, mean: float, s
         below = (distribution.cdf(x) - distribution.cdf(low)) / share
         above = 1.0 - (distribution.cdf(mirror) - distribution.cdf(low)) / share
         total += (2 * i - 1) * (math.log(below) + math.log(above))
-    off = 0.0 if share == 1.0 else (n - len(known) * share) ** 2 / (len(known) * share * (1.0 - share))
+    off = 0.0 if share == 1.0 else (n - len(observed) * share) ** 2 / (len(observed) * share * (1.0 - share))
     return -n - total / n + off
 
 
@@ -54,12 +54,12 @@ def correlation_above(t1: float, t2: float, r: float) -> float:
 
 def pair_numbers(u: np.ndarray, t: list[tuple[float, float]], r: float) -> tuple[float, float, float]:
     """The three numbers of two columns of scores, NaN where missing."""
-    known = [(a, b) for a, b in u if not (math.isnan(a) or math.isnan(b))]
+    observed = [(a, b) for a, b in u if not (math.isnan(a) or math.isnan(b))]
     found = []
     for t1, t2 in t:
         p1, p2 = norm.sf(t1), norm.sf(t2)
-        products = [((a > t1) - p1) * ((b > t2) - p2) for a, b in known]
-        found.append(sum(products) / len(known) - (joint_share(t1, t2, r) - p1 * p2))
-    both = np.array([(a, b) for a, b in known if a > t[0][0] and b > t[0][1]])
+        products = [((a > t1) - p1) * ((b > t2) - p2) for a, b in observed]
+        found.append(sum(products) / len(observed) - (joint_share(t1, t2, r) - p1 * p2))
+    both = np.array([(a, b) for a, b in observed if a > t[0][0] and b > t[0][1]])
     z = np.arctanh(np.corrcoef(both.T)[0, 1]) - np.arctanh(correlation_above(*t[0], r))
     return (*found, float(z))

@@ -42,12 +42,12 @@ def log_likelihood(theta, values, censoring):
             expected, s_cc = expected + gap @ gain, s_cc - covariance[np.ix_(cut, seen)] @ gain
         if cut.any():
             turn = -kind[cut].astype(float)
-            a, turned = turn * (x[:, cut] - expected), s_cc * np.outer(turn, turn)
+            a, signed = turn * (x[:, cut] - expected), s_cc * np.outer(turn, turn)
             if cut.sum() == 1:
-                total += np.sum(log_ndtr(a / np.sqrt(turned[0, 0])))
+                total += np.sum(log_ndtr(a / np.sqrt(signed[0, 0])))
             else:
                 rows, counts = np.unique(a.round(12), axis=0, return_counts=True)
-                total += counts @ np.log(np.atleast_1d(multivariate_normal.cdf(rows, cov=turned, abseps=1e-9, rng=0)))
+                total += counts @ np.log(np.atleast_1d(multivariate_normal.cdf(rows, cov=signed, abseps=1e-9, rng=0)))
     return float(total)
 
 

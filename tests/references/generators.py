@@ -1,4 +1,4 @@
-"""Networks that widen, x = max(A2 h + b2, 0), h = ReLU(A1 z + b1), fewer inputs z than units h; and who knows them."""
+"""Networks that widen, x = max(A2 h + b2, 0), h = ReLU(A1 z + b1), fewer inputs z than units h; oracles."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def tukey_objective_fast(A, b, v, c, scale):
 
 
 def oracle(A, b, v, c, corrupted):
-    """Least squares by someone who knows which entries are corrupted and which the layer has switched on."""
+    """Least squares given which entries are corrupted and which the layer has switched on."""
     used = ~corrupted & (A @ c + b > 0.0)
     return np.linalg.lstsq(A[used], (v - b)[used])[0]
 

@@ -1,4 +1,4 @@
-"""Two layers by the book: cones by enumeration, SciPy's hulls, and someone who knows which units are on."""
+"""Two layers by the book: cones by enumeration, SciPy's hulls, and an oracle that has the units that are on."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def cone(rng, p, n, lifted=False):
     normals = np.linalg.inv(B)
     normals /= np.linalg.norm(normals, axis=1)[:, None]
     points = h @ B.T + apex
-    # A row with every unit off says nothing of a cone whose apex is known.
+    # A row with every unit off carries no information on a cone whose apex is given.
     return points if lifted else points[(h > 0.0).any(axis=1)], normals, -normals @ apex
 
 
@@ -108,7 +108,7 @@ def log_likelihood(normal, offset, points, noise, share, slope, lost=1e-4):
 
 
 def oracle(X, A, h, rounds=300):
-    """A by alternating least squares from the truth, by someone who knows which units are on in which row."""
+    """A by alternating least squares from the truth, given which units are on in which row."""
     on = h > 0.0
     patterns, which = np.unique(on, axis=0, return_inverse=True)
     A = A.copy()

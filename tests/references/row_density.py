@@ -21,9 +21,9 @@ def conditional(mean, covariance, given, values):
 
 def split(row, mean, scale, correlation, floor):
     """(log density of the seen cells, limits, mean and covariance of the floored ones given these)."""
-    known = ~np.isnan(row)
-    row, mean, scale, floor = row[known], mean[known], scale[known], floor[known]
-    covariance = correlation[np.ix_(known, known)] * np.outer(scale, scale)
+    observed = ~np.isnan(row)
+    row, mean, scale, floor = row[observed], mean[observed], scale[observed], floor[observed]
+    covariance = correlation[np.ix_(observed, observed)] * np.outer(scale, scale)
     seen = row > floor
     total = 0.0
     if seen.any():
@@ -59,7 +59,7 @@ def matched_log_density(row, mean, scale, correlation, floor):
 
 
 def truncated_moments(a):
-    """Mean and variance of a unit normal known to lie below ``a``."""
+    """Mean and variance of a unit normal that lies below ``a``."""
     hazard = np.exp(norm.logpdf(a) - log_ndtr(a))
     return -hazard, 1.0 - hazard * (hazard + a)
 
@@ -69,15 +69,15 @@ def cell_residual(row, cell, mean, scale, correlation, floor):
 
     Other floored cells are taken in turn as above: exact where there is one, by the distribution of total variance.
     """
-    known = ~np.isnan(row)
+    observed = ~np.isnan(row)
     covariance = correlation * np.outer(scale, scale)
-    seen = known & (row > floor)
+    seen = observed & (row > floor)
     seen[cell] = False
     given = np.flatnonzero(seen)
     rest = np.flatnonzero(~seen)
     expected, spread = conditional(mean, covariance, seen, row) if len(given) else (mean, covariance)
     at = int(np.flatnonzero(rest == cell)[0])
-    floored = [i for i, j in enumerate(rest) if known[j] and j != cell]
+    floored = [i for i, j in enumerate(rest) if observed[j] and j != cell]
     for k in floored:
         deviation, slope = np.sqrt(spread[k, k]), spread[:, k] / spread[k, k]
         below_mean, below_variance = truncated_moments((floor[rest[k]] - expected[k]) / deviation)

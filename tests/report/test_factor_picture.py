@@ -154,7 +154,7 @@ def test_large_tables_are_thinned_out_evenly():
     assert "1,000 x 300" in figure.get_suptitle()
 
 
-def test_small_and_odd_tables_can_be_drawn():
+def test_small_and_constant_tables_can_be_drawn():
     hidden = np.outer(np.linspace(-1.0, 2.0, 5), [1.0, 2.0, -1.0]) + 0.5
     table = np.maximum(hidden, 0.0)
     recovery = unrelu.ReLUMatrixRecovery(1).fit(table)

@@ -64,7 +64,7 @@ def test_samples_stand_beside_the_table_in_its_principal_components(network):
 
 
 @pytest.mark.slow  # some seconds
-def test_odd_generators_are_drawn(network):
+def test_small_generators_are_drawn(network):
     one = replace(network, input_weights=np.ones((P, 1)), input_choice=())
     assert rendered(peel_picture(one, UNITS, (ROWS, SAMPLES))).startswith(b"\x89PNG")
     few = replace(one, layers=(replace(LAYER, n_features=2),), weights=(np.ones((2, P)),), names=("a", "b"))

@@ -1,4 +1,4 @@
-"""Pictures of graphs: what is drawn, and that it can be told apart."""
+"""Pictures of graphs: what is drawn, and that it can be distinguished."""
 
 from __future__ import annotations
 

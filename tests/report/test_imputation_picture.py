@@ -1,4 +1,4 @@
-"""The picture of a completed table: every row counted, filled cells told apart, readable whatever the values."""
+"""The picture of a completed table: every row counted, filled cells distinguished, readable whatever the values."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_wide_positive_values_have_a_logarithmic_axis():
     assert np.min(np.abs(edges - 0.5)) < 1e-9
 
 
-def test_odd_columns_are_drawn():
+def test_extreme_columns_are_drawn():
     assert len(bin_edges(np.array([2.0, 2.0]), np.empty(0))) == 2
     assert "nothing was filled in" in imputation_picture([], 10, "means").get_suptitle()
     model = unrelu.RectifiedGaussian([1.0, 2.0], [[1.0, 0.0], [0.0, 0.0]])

@@ -1,4 +1,4 @@
-"""The picture of a model: every correlation in its place, columns that go together side by side, nothing overlaps."""
+"""The picture of a model: every correlation in its place, correlated columns side by side, nothing overlaps."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from scipy.stats import norm
 
 from unrelu.margins import BoxCox, Log
 from unrelu.model import RectifiedGaussian
-from unrelu.report.check import ColumnQuantiles, column_order, model_picture
+from unrelu.report.check import column_order, model_picture
 from unrelu.report.pictures import NAIVE, rendered
 from unrelu.synthetic import random_model
 
 
-def quantiles(name: str = "x0", floor: float | None = 0.0, ceiling: float | None = None) -> ColumnQuantiles:
+def quantiles(name: str = "x0", floor: float | None = 0.0, ceiling: float | None = None) -> dict[str, Any]:
     at = np.linspace(0.1, 3.0, 40)
-    return ColumnQuantiles(name, at**1.5, at, at - 0.1, at + 0.2, floor, ceiling, 4.2)
+    numbers = {"seen": at**1.5, "fitted": at, "low": at - 0.1, "high": at + 0.2, "z": 4.2}
+    return {"name": name, **numbers, "floor": floor, "ceiling": ceiling}
 
 
 def test_correlations_and_shares():
@@ -35,7 +36,7 @@ def test_correlations_and_shares():
     np.testing.assert_allclose(points, [[0.5, 0.5], [0.2, 0.158655]], atol=1e-6)  # the constant one is not drawn
 
 
-def test_columns_that_go_together_are_side_by_side():
+def test_correlated_columns_are_side_by_side():
     group = np.array([0, 1, 2] * 4)
     sign = np.where(np.arange(12) < 6, 1.0, -1.0)  # whatever the sign
     r = np.where(group[:, None] == group, 0.8, 0.05) * np.outer(sign, sign)
@@ -61,7 +62,7 @@ def test_columns_without_a_floor_have_no_share_at_it():
 def test_quantiles_and_their_limit(floor, ceiling, word):
     column = quantiles("As", floor, ceiling)
     panel = model_picture(random_model(2, random_state=0), [0.4, 0.5], [column]).axes[-1]
-    np.testing.assert_array_equal(panel.lines[1].get_xydata(), np.column_stack([column.fitted, column.seen]))
+    np.testing.assert_array_equal(panel.lines[1].get_xydata(), np.column_stack([column["fitted"], column["seen"]]))
     assert [text.get_text() for text in panel.texts] == [word] * bool(word)
     dashed = [line for line in panel.lines if line.get_color() == NAIVE]
     assert [line.get_ydata()[0] for line in dashed] == [level for level in (floor, ceiling) if level is not None]
@@ -116,12 +117,13 @@ def test_the_same_picture_each_time():
 def test_shares_and_quantiles_of_columns_with_margins():
     model = RectifiedGaussian([0.0, 1.0], np.eye(2), floor=[1.0, 0.0], margins=[Log(), BoxCox(0.5, -1.0, 1.0)])
     at = np.geomspace(0.1, 90.0, 40)
-    column = ColumnQuantiles("rain", at**1.1, at, np.maximum(at - 0.2, 0.0), 2.0 * at, 0.0, None, 4.2, "power 0.50")
+    numbers = {"seen": at**1.1, "fitted": at, "low": np.maximum(at - 0.2, 0.0), "high": 2.0 * at}
+    column = {"name": "rain", **numbers, "floor": 0.0, "z": 4.2, "margin": "boxcox 0.50"}
     figure = model_picture(model, [0.5, 0.2], [column])
     figure.draw_without_rendering()
     shares, panel = figure.axes[-2:]
     np.testing.assert_allclose(shares.collections[0].get_offsets(), [[0.5, 0.5], [0.2, norm.cdf(-1.0)]], atol=1e-6)
-    assert panel.get_title(loc="left").startswith("rain: power 0.50\n")
+    assert panel.get_title(loc="left").startswith("rain: boxcox 0.50\n")
     assert (panel.get_xscale(), panel.get_yscale()) == ("log", "log")
     assert len(panel.texts) == 0  # a floor of 0 has no place on a logarithmic axis
     boxes = [thing.get_window_extent() for axes in figure.axes for thing in words_of(axes)]

@@ -13,15 +13,15 @@ from unrelu.report.outliers import outlier_picture, score_edges
 from unrelu.report.pictures import rendered
 
 
-def judged(scores, simulated, threshold, cells) -> SimpleNamespace:
+def scored(scores, simulated, threshold, cells) -> SimpleNamespace:
     top = np.arange(len(cells))
     looked_at = SimpleNamespace(whole=dict(zip(top.tolist(), cells, strict=True)))
     return SimpleNamespace(scores=scores, model_scores=simulated, threshold=threshold, top=top, cells=looked_at)
 
 
-def picture_of(verdict: SimpleNamespace, names: tuple[str, ...] | None = None) -> Figure:
-    names = names or tuple(f"column {j}" for j in range(len(verdict.cells.whole.get(0, ()))))
-    return outlier_picture(verdict, names, 0.01)
+def picture_of(scored_rows: SimpleNamespace, names: tuple[str, ...] | None = None) -> Figure:
+    names = names or tuple(f"column {j}" for j in range(len(scored_rows.cells.whole.get(0, ()))))
+    return outlier_picture(scored_rows, names, 0.01)
 
 
 def result_of(d: int = 4, rows: int = 6, lowest: float = -50.0) -> SimpleNamespace:
@@ -31,7 +31,7 @@ def result_of(d: int = 4, rows: int = 6, lowest: float = -50.0) -> SimpleNamespa
     cells = rng.normal(0.0, 4.0, (rows, d))
     if rows:
         cells[0, 0] = np.nan
-    return judged(scores, simulated, float(np.quantile(simulated, 0.01)), cells)
+    return scored(scores, simulated, float(np.quantile(simulated, 0.01)), cells)
 
 
 def outlier_score(result: SimpleNamespace) -> np.ndarray:
@@ -78,7 +78,7 @@ def test_the_cells_are_those_of_the_most_outlying_rows():
 
 
 def test_infinite_cells_and_a_single_row_can_be_drawn():
-    result = judged(np.array([-3.0]), np.linspace(-9.0, 0.0, 50), -8.0, np.array([[np.inf, 0.0]]))
+    result = scored(np.array([-3.0]), np.linspace(-9.0, 0.0, 50), -8.0, np.array([[np.inf, 0.0]]))
     figure = outlier_picture(result, ("a", "$b"), 0.01)
     assert rendered(figure).startswith(b"\x89PNG")
     assert [label.get_text() for label in figure.axes[1].get_xticklabels()] == ["a", r"\$b"]
@@ -100,7 +100,7 @@ def test_of_many_columns_and_rows_the_most_outlying_are_shown():
     others = np.setdiff1d(np.arange(100), kept)
     strongest = np.nanmax(np.abs(outlier_score(result)[:25]), axis=0)
     assert strongest[kept].min() >= strongest[others].max()
-    assert "70 calmer columns left out" in cells.get_title(loc="left")
+    assert "70 less outlying columns left out" in cells.get_title(loc="left")
     np.testing.assert_array_equal(shown[1], outlier_score(result)[1, kept])
 
 

@@ -84,7 +84,7 @@ def test_histograms_have_the_mass_of_the_rows_in_which_a_unit_is_on():
 
 
 @pytest.mark.slow  # many pictures
-def test_odd_networks_are_drawn():
+def test_small_networks_are_drawn():
     incomplete = replace(LAYER, units_found=1, rows_off=(150,), residual=float("nan"))
     none = network(layers=(incomplete,))
     none = replace(none, weights=(np.full((D, P), np.nan),))

@@ -90,7 +90,7 @@ def test_residuals_are_in_noise_scales():
     assert counts.sum() == len(scaled)
     censoring = int((np.abs(scaled) > 10.0).sum())
     assert censoring > 10
-    assert f"({censoring} beyond" in axes.get_title(loc="left")
+    assert f"({censoring} outside" in axes.get_title(loc="left")
     # What is clean has unit noise, and its curve fits.
     centers, expected = axes.lines[0].get_data()
     middle = np.abs(centers) < 1.0
@@ -105,7 +105,7 @@ def test_values_at_the_floor_say_nothing_of_the_noise():
 
 
 @pytest.mark.slow  # large tables
-def test_large_tables_are_thinned_out_and_odd_ones_drawn():
+def test_large_tables_are_thinned_out_and_tiny_ones_drawn():
     given, clean, flagged, _ = cells(n=50, d=40, most=20)
     assert given.shape == clean.shape == flagged.shape == (20, 20)
     figure = pictured(n=50, d=40)

@@ -75,7 +75,7 @@ def test_conditions_that_cannot_be_met(all_rows):
     name = write("parquet")
     with pytest.raises(InvalidDataError, match="No row meets where='a < -1'"):
         all_rows(open_samples(name, drop="site", where="a < -1"))
-    with pytest.raises(InputFileError, match=r"x.parquet: no column 'sit', which where= asks for. Did you mean 'site'"):
+    with pytest.raises(InputFileError, match=r"x.parquet: no column 'sit', which where= compares. Did you mean 'site'"):
         open_samples(name, drop="site", where="sit == 'A'")
     with pytest.raises(InputFileError, match=r"column 'site' holds text \(row 1: 'C'\), not numbers"):
         all_rows(open_samples(name, drop="site", where="site > 3"))

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from unrelu.errors import InvalidParameterError
-from unrelu.tables.choose import Condition, cells_known
+from unrelu.tables.choose import Condition, compared_cells
 
 SITES, DOSES, OTHERS = ["A", "B", "", "C c"], [1.0, 4.0, 5.0, math.nan], [2.0, 2.0, 5.0, 1.0]
 
@@ -15,7 +15,7 @@ SITES, DOSES, OTHERS = ["A", "B", "", "C c"], [1.0, 4.0, 5.0, math.nan], [2.0, 2
 def holds(text: str) -> list[bool | None]:
     condition = Condition(text)
     columns = {"site": SITES, "dose": DOSES, "Fe, total": OTHERS}
-    cells = {(name, as_text): cells_known(columns[name], as_text) for name, as_text in condition.columns}
+    cells = {(name, as_text): compared_cells(columns[name], as_text) for name, as_text in condition.columns}
     return [{0.0: False, 0.5: None, 1.0: True}[answer] for answer in condition.holds(cells).tolist()]
 
 

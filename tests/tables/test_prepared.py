@@ -31,7 +31,7 @@ def given(X, weights=None, block_rows=None):
     return ArraySamples(X, weights=weights, feature_names=NAMES, block_rows=block_rows)
 
 
-def test_columns_with_a_ceiling_are_upside_down():
+def test_columns_with_a_ceiling_are_negated():
     assert with_margins().plain == Assumptions((0.5, 0.0, -4.0), negated=(False, False, True))
 
 
@@ -63,11 +63,11 @@ def test_slopes_are_of_cells_between_their_limits():
 
 @pytest.mark.parametrize("block_rows", [1, 3, 100])
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_samples_are_latent_and_upside_down(block_rows, order):
+def test_samples_are_latent_and_negated(block_rows, order):
     samples = PreparedRows(given(np.array(X, order=order), block_rows=block_rows), with_margins())
     assert_allclose(rows(samples), with_margins().latent(X) * [1.0, 1.0, -1.0])
     assert_allclose(samples.log_slopes(), with_margins().log_slopes(X))
-    assert_allclose(rows(PreparedRows(given(X), with_margins(), "upright")), X)
+    assert_allclose(rows(PreparedRows(given(X), with_margins(), "original")), X)
     assert (samples.n_features, samples.n_rows, samples.feature_names) == (3, 4, NAMES)
 
 
@@ -94,18 +94,18 @@ def test_rows_of_no_weight_may_hold_anything():
     assert np.isnan(rows(samples)[1]).all()
 
 
-def test_values_that_a_shape_is_not_defined_for():
+def test_values_for_which_a_margin_is_not_defined():
     x = np.array([[1.0, 2.0], [-3.0, 1.0]])
     none = np.full(2, np.inf)
     form, samples = Columns(-none, none, ("As", "Pb"), margins=(Log(), Normal())), ArraySamples(x)
     with pytest.raises(InvalidDataError, match=r"'log' of column 0 \('As'\): a value of -3 has no logarithm"):
         rows(PreparedRows(samples, form, learning=True))
-    judged = rows(PreparedRows(samples, form))
-    assert judged[1, 0] < -600.0  # as far away as can be
-    assert np.isfinite(judged).all()
+    scored = rows(PreparedRows(samples, form))
+    assert scored[1, 0] < -600.0  # as far away as can be
+    assert np.isfinite(scored).all()
 
 
-def test_marked_cells_are_turned_into_latent_units_like_any_value():
+def test_marked_cells_have_latent_units_like_any_value():
     floor = np.array([[0.5, np.nan, 3.0], [2.0, np.nan, np.nan], [9.0, np.nan, np.nan], [0.1, np.nan, 2.0]])
     limited = LimitedSamples(ArraySamples(X, feature_names=NAMES), *cell_limits(floor, None, X.shape, NAMES))
     columns = with_margins(floor=(-np.inf, 0.0, -np.inf))
@@ -115,21 +115,21 @@ def test_marked_cells_are_turned_into_latent_units_like_any_value():
     assert_allclose(block.values[:, 2], -SHAPES[2].to_latent(X[:, 2]))
     marks = [[-1, -1, 1], [-1, 0, 0], [0, 0, -1], [0, 0, 1]]
     assert_array_equal(block.censoring, marks)
-    upright = next(PreparedRows(limited, columns, "upright").blocks())
-    assert_array_equal(upright.censoring, marks * np.array([1, 1, -1]))
-    assert_allclose(upright.values[:, 2], X[:, 2])
+    original = next(PreparedRows(limited, columns, "original").blocks())
+    assert_array_equal(original.censoring, marks * np.array([1, 1, -1]))
+    assert_allclose(original.values[:, 2], X[:, 2])
     # Only cells that were seen have a density in the user's units.
     seen = np.where(np.array(marks) == 0, X, np.nan)
     slopes = [margin.log_slope(seen[:, j]) for j, margin in enumerate(SHAPES)]
     assert_allclose(found.log_slopes(), np.nansum(slopes, axis=0))
 
 
-def test_rows_are_those_of_the_table_with_columns_upside_down():
+def test_rows_are_those_of_the_table_with_columns_negated():
     table = np.arange(12.0, dtype=np.float32).reshape(6, 2)
     table[3, 1] = np.nan
     weights = np.arange(6.0)
     given = ArraySamples(table, weights, ["a", "b"], block_rows=4, limits=CellLimits(floor=((0, 2.0),)))
-    rows = PreparedRows(given, Columns(np.array([3.5, -np.inf]), np.array([np.inf, 99.0])), "turned")
+    rows = PreparedRows(given, Columns(np.array([3.5, -np.inf]), np.array([np.inf, 99.0])), "negated")
     assert isinstance(rows, Samples)
     assert (rows.n_rows, rows.n_features, rows.feature_names) == (6, 2, ("a", "b"))
     blocks = list(rows.blocks())
@@ -148,7 +148,7 @@ def test_marks_turn_with_their_columns_and_are_complete():
     ceiling = np.array([[np.nan, np.nan, np.nan], [np.nan, 2.0, np.nan], [np.nan, np.nan, np.nan]])
     limited = LimitedSamples(ArraySamples(table), *cell_limits(floor, ceiling, table.shape))
     columns = Columns(np.array([-np.inf, -np.inf, 0.7]), np.array([np.inf, 4.0, np.inf]))
-    rows = PreparedRows(limited, columns, "turned")
+    rows = PreparedRows(limited, columns, "negated")
     block = next(rows.blocks())
     # The second column is negated, with a ceiling of 4; .5 is below the floor .7 of the third: others say so.
     np.testing.assert_array_equal(block.values, [[1.0, 3.0, 0.7], [1.0, -2.0, 0.7], [0.0, -4.0, 0.5]])

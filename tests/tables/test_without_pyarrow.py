@@ -40,8 +40,8 @@ rows = unrelu.tables.read_frame(text)
 print(np.array_equal(loaded.mean_, learner.mean_), rows.limits, next(rows.blocks()).values[1].tolist())
 unrelu.RectifiedGaussianGraph().fit(np.vstack([X, X]))
 """
-    told = "True CellLimits(floor=((0, 0.1),), ceiling=()) [0.1, 2.0]"
-    assert output_of(code, tmp_path).splitlines() == ["[]", told]
+    shown = "True CellLimits(floor=((0, 0.1),), ceiling=()) [0.1, 2.0]"
+    assert output_of(code, tmp_path).splitlines() == ["[]", shown]
 
 
 def test_files_of_numpy(tmp_path):

@@ -1,4 +1,4 @@
-"""The tool that counts the package: what it finds in a small package whose faults are known."""
+"""The tool that counts the package: the faults that it finds in a small package."""
 
 from __future__ import annotations
 
@@ -108,10 +108,10 @@ def test_visits_are_counted_in_all_threads_and_nowhere_else(house, tmp_path):
 
 
 def test_history_has_one_row_for_a_commit(house, tmp_path, monkeypatch):
-    class Said:
+    class Done:
         stdout = "abc1234\n"
 
-    monkeypatch.setattr(house.subprocess, "run", lambda *_, **__: Said)
+    monkeypatch.setattr(house.subprocess, "run", lambda *_, **__: Done)
     monkeypatch.setattr(house, "modules", lambda _: {"a.py": "class A:\n    x = 1\n"})
     history = tmp_path / "history.csv"
     history.write_text("date,commit,files,lines,classes\n")

@@ -63,6 +63,8 @@ _COLUMNS, _MOST_GROUPS = 6, 12  # of a group, and groups
 _MOST_ROWS = 4096  # of all groups together
 _FEWEST_SEEN = 8  # values of a column
 _FEWEST_SIMULATED, _IN_ALL, _SIMULATED = 1000, 4000, 2  # rows of a group, of all, and for every row looked at
+_BOTH_SEEN, _MOST_SIMULATED = 100, 8000  # simulated rows that see both of two columns, and rows for that at most
+_FEW_BOTH = 30.0  # rows that see both
 _IMAGES = 0.98  # correlation from which on columns repeat each other
 _LEAST_EIGENVALUE = 0.02
 _FARTHEST, _LEAST = 4.0, 0.1  # standard deviations, and the least probability that is told from less
@@ -401,7 +403,10 @@ def group_tests(look: Look, rows: RowParameters, correlation: FloatArray, group:
     unit = np.sqrt(np.diagonal(lifted))
     r = np.asarray(lifted / np.outer(unit, unit))
     n = len(u)
-    many = max(_FEWEST_SIMULATED, _IN_ALL // n_groups, _SIMULATED * n)
+    # And so many that every two columns are often enough both seen: what is rare explains too much of itself.
+    shown = ((marks == 0) & ~np.isnan(u)).astype(np.float64)
+    seldom = max(float((shown.T @ shown).min()) / n, 1.0 / n)
+    many = max(_FEWEST_SIMULATED, _IN_ALL // n_groups, _SIMULATED * n, int(min(_BOTH_SEEN / seldom, _MOST_SIMULATED)))
     rng = np.random.default_rng(0)
     g, scores, _ = numbers_of(*_simulated(u, marks, (rows.floor[group] - mean) / scale, r, many, rng), r)
     design = np.column_stack([np.ones(many), scores])
@@ -409,11 +414,13 @@ def group_tests(look: Look, rows: RowParameters, correlation: FloatArray, group:
     h = g - design @ explained
     own, scores, means = numbers_of(u, marks, r)
     mine = own - np.column_stack([np.ones(n), scores]) @ explained
-    variance = np.maximum((h * h).sum(axis=0) / (many - design.shape[1]), 1e-12)
-    skewness = (h * h * h).mean(axis=0) / variance**1.5
+    variance = np.maximum(_variance_elsewhere(design, g), 1e-12)
     weights = look.weights / look.weights.mean()
-    squares = float(weights @ weights)
-    expected, spread = weights @ mine / n, np.sqrt(variance * (squares / n**2 + 1.0 / many))
+    squares, expected = float(weights @ weights), weights @ mine / n
+    if seldom * n < _FEW_BOTH:  # some numbers are as rarely large as that: the rows' own spread says how large they are
+        variance = np.maximum(variance, weights @ (mine - expected) ** 2 / n)
+    skewness = (h * h * h).mean(axis=0) / variance**1.5
+    spread = np.sqrt(variance * (squares / n**2 + 1.0 / many))
     along = (h * g).mean(axis=0)
     along = np.where(along > 1e-9, along, np.inf)
     kinds, columns = _list_of(d)
@@ -432,6 +439,20 @@ def group_tests(look: Look, rows: RowParameters, correlation: FloatArray, group:
         means=means,
         seen=int(np.count_nonzero((marks == 0) & ~np.isnan(u), axis=0).min()),
     )
+
+
+def _variance_elsewhere(design: FloatArray, g: FloatArray) -> FloatArray:
+    """The variance of what a half of the rows leaves unexplained of the other half.
+
+    Where a number is rarely large, such as one of two columns that are both seldom seen, too little of it is left in
+    the rows that explain it.
+    """
+    found = np.zeros(g.shape[1])
+    for half in range(2):
+        mine, other = slice(half, None, 2), slice(1 - half, None, 2)
+        explained, *_ = np.linalg.lstsq(design[mine], g[mine], rcond=1e-10)
+        found += ((g[other] - design[other] @ explained) ** 2).sum(axis=0) / len(g)
+    return found
 
 
 def _simulated(

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 import typer
 
 from unrelu._version import __version__
+from unrelu.cli.help import Command, Commands
 from unrelu.cli.learning import check, fit, info, merge, report
-from unrelu.cli.options import methods_in_words
 from unrelu.cli.reading import read
 from unrelu.cli.recovering import factor, graph, peel, recover
 from unrelu.cli.trying import demo, reproduce
@@ -23,14 +23,16 @@ from unrelu.renamed import COMMANDS, OPTIONS
 
 app = typer.Typer(
     name="unrelu",
+    cls=Commands,
     help="Learn the joint distribution behind left-censored tables: detection limits, zeros, outputs of a ReLU.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,  # no command ends in a traceback: see frame.py
-    context_settings={"help_option_names": ["-h", "--help"]},
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help", "--help-all"]},
 )
 # By task, in the order in which --help lists them.
 TASKS: dict[str, tuple[Callable[..., Any], ...]] = {
-    "Learn a model and judge it": (fit, report, check, info, merge),
+    "Fit a model and check it": (fit, report, check, info, merge),
     "Use a model": (impute, predict, score, clean, sample),
     "Recover what is behind a table": (factor, graph, recover, peel),
     "Look at a table": (read,),
@@ -38,7 +40,7 @@ TASKS: dict[str, tuple[Callable[..., Any], ...]] = {
 }
 for task, bodies in TASKS.items():
     for body in bodies:
-        app.command(epilog=methods_in_words(body.__name__), rich_help_panel=task)(body)
+        app.command(cls=Command, rich_help_panel=task)(body)
 
 
 def _show_version(wanted: bool) -> None:

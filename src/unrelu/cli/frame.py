@@ -49,7 +49,7 @@ Words: TypeAlias = Callable[[object], str]
 def command(body: Callable[..., Answer | None]) -> Callable[..., None]:
     """Make a body a command: it may return an answer or raise; exit code and output follow from that.
 
-    A body with a parameter ``job`` gets one, which knows all other arguments.
+    A body with a parameter ``job`` gets one, which holds all other arguments.
     """
     signature = inspect.signature(body, eval_str=True)
     spelled, groups = options.spelled_out(signature)
@@ -64,8 +64,8 @@ def command(body: Callable[..., Answer | None]) -> Callable[..., None]:
         def words(what: object) -> str:
             return one_line(what, OPTIONS | own, getattr(job and job.table, "row_label", None))
 
-        logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells of its font cache
-        os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")  # it tells of lost connections
+        logging.getLogger("matplotlib").setLevel(logging.ERROR)  # messages about its font cache
+        os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "critical")  # messages about lost connections
         try:
             with _listening(notes, words):
                 given, outputs = options.gathered(signature, groups, arguments)
@@ -112,7 +112,7 @@ def _explain(error: Exception, words: Words) -> tuple[int, str]:
 
 @contextmanager
 def _listening(notes: list[str], words: Words) -> Iterator[None]:
-    """Our warnings are noted, line by line; those of other libraries tell a user nothing and are dropped."""
+    """Note our warnings, line by line; drop those of other libraries, which mean nothing to a user."""
     show = warnings.showwarning
 
     def note(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
@@ -142,12 +142,15 @@ def _present(facts: Mapping[str, Any], shown: Sequence[str | Table], notes: list
         # Names of columns and files are data, not markup.
         console = Console(highlight=False, markup=False, emoji=False)
         for item in shown:
-            console.print(item if isinstance(item, str) else item.on_terminal(), soft_wrap=isinstance(item, str))
+            if isinstance(item, str):  # a terminal would break a line within a word
+                console.print(item, soft_wrap=not console.is_terminal)
+            else:
+                console.print(item.on_terminal())
 
 
 @contextmanager
 def standard_output() -> Iterator[None]:
-    """Around what writes to standard output: a full disk is reported, not raised when the program ends."""
+    """Wrap what writes to standard output: a full disk is an error now, not when the program ends."""
     try:
         yield
         sys.stdout.flush()
@@ -159,7 +162,7 @@ def standard_output() -> Iterator[None]:
 
 
 def _abandon_standard_output() -> None:
-    """Let what is still buffered go nowhere: at its end Python would try again, and complain."""
+    """Drop what is still buffered: at its end Python would try to write it again, and complain."""
     with suppress(OSError, ValueError):
         descriptor = os.open(os.devnull, os.O_WRONLY)
         os.dup2(descriptor, sys.stdout.fileno())
@@ -170,10 +173,10 @@ def _abandon_standard_output() -> None:
 
 
 class Job:
-    """One run of a command. Made before the long work, as it checks all files that can be refused by then.
+    """One run of a command. It is made before the long work, and refuses files that cannot be read or written.
 
     ``given`` are the command's arguments: ``paths`` or ``table`` are input tables and globs of them, ``model``,
-    ``weights`` and ``files`` other inputs. ``table`` is the one that was opened, as ``reading`` says.
+    ``weights`` and ``files`` other inputs. ``table`` is the opened table, read by the options of ``reading``.
     """
 
     table: Samples | None = None
@@ -203,12 +206,12 @@ class Job:
     def seconds(self) -> float:
         return time.perf_counter() - self._begin
 
-    def by(self, itself: str = "the model of the table itself") -> str:
-        """Who answered, and how long it took."""
+    def by(self, itself: str = "a model fitted to the table") -> str:
+        """The model in use, and how long the work took."""
         return f"{self.model or itself} in {self.seconds:.2f} s"
 
     def opened(self, floor: Sequence[str] | None = None, columns: list[str] | None = None) -> Samples:
-        """The table, which messages and the answer will speak of; columns may be chosen by what is in a model."""
+        """Open the table, which messages and the answer name from then on; a model may choose its columns."""
         from unrelu import tables
 
         reading = self.reading.chosen(floor, columns, self.given.get("groups"))
@@ -216,14 +219,13 @@ class Job:
         return self.table
 
     def expect(self, name: str, called: str, kind: str) -> None:
-        """An output is something else than its annotation says."""
+        """Give an output another name in the answer, and another kind."""
         self._outputs[name] = replace(self._outputs[name], called=called, kind=kind)
         check_outputs([self._outputs[name]])
 
     @contextmanager
     def progress(self, diagnostics: bool = True) -> Iterator[Progress]:
-        """Around long work: a watch that shows its steps, on a terminal only. Without ``diagnostics`` those are no
-        warnings, as the answer has them in one table."""
+        """Show the steps of long work, on a terminal; without ``diagnostics`` leave these to the answer's table."""
         from rich.console import Console
         from rich.progress import BarColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
@@ -243,9 +245,9 @@ class Job:
                 yield shown
 
     def write(self, **contents: Any) -> None:
-        """Write the files that are wanted, each whole or not at all.
+        """Write every requested file, whole or not at all.
 
-        A content is a table's rows and names, written with the ids of the table that was opened; or parts of columns by
+        A content is a pair of rows and column names, written with the ids of the opened table; or parts of columns by
         name; or a function of the path, which writes. That of a picture returns the figure, and is called before
         anything is written.
         """
@@ -283,7 +285,7 @@ class Job:
             write_picture(place, picture)
 
     def leave_out(self, name: str, why: str) -> bool:
-        """Write an output not after all, and say why in the answer; whether it was wanted."""
+        """Do not write an output, and give the reason in the answer; True if it was requested."""
         wanted = self._outputs.pop(name, None) is not None
         self.files[name] = None
         self._left_out += [why] * wanted
@@ -297,32 +299,31 @@ class Job:
         fitted: Any = None,
         code: int = 0,
     ) -> Answer | None:
-        """The answer: what was found, and which files were written; nothing if rows went to standard output.
+        """What was read, what was found, diagnostics, which files were written; None if rows went to standard output.
 
-        ``fitted`` is an estimator: its report, if it has one, is told as well, the diagnostics after the first line.
+        ``fitted`` is an estimator, whose report has the diagnostics.
         """
         if self.to_stdout:
             return None
         from unrelu.validation import listed
 
-        asked = {"model": self.model} if "model" in self.given else {}
-        every = {**self.files, "seconds": round(self.seconds, 3), **asked, **facts}
+        model = {"model": self.model} if "model" in self.given else {}
+        every = {**self.files, "seconds": round(self.seconds, 3), **model, **facts}
         if self.table is not None and (skipped := self.table.skipped_files):
             every["skipped_files"] = skipped
-        told: list[str | Table] = list(shown[:1])
+        lines: list[str | Table] = list(shown)
         if self.table is not None and (notes := self.table.notes):
             every["text_cells"] = notes
-            told.append(f"Text in cells: {listed(notes, most=8)}.")
+            lines.insert(0, f"Text in cells: {listed(notes, most=8)}.")
         if fitted is not None:
-            from unrelu.report.tables import diagnostic_table, labels, trust_line
+            from unrelu.report.tables import diagnostic_rows, labels
 
             report = getattr(fitted, "report_", None)
             every["report"] = None if report is None else asdict(report)
-            if report is not None and report.diagnostics:
-                names = labels(fitted.distribution_)
-                told += [trust_line(report.diagnostics), diagnostic_table(report.diagnostics, names, self.words)]
+            if report is not None:
+                lines += diagnostic_rows(report.diagnostics, labels(fitted.distribution_), self.words)
         written = [f"{each.called} written to {each.path}" for each in self._outputs.values() if each.called]
-        return every, [*told, *shown[1:], *written, *self._left_out, *last], code
+        return every, [*lines, *written, *self._left_out, *last], code
 
 
 def check_outputs(outputs: Sequence[Output], inputs: Sequence[str | Path] = ()) -> None:
@@ -383,7 +384,7 @@ def output_folder(folder: Path) -> Iterator[None]:
 
 
 def meter(bar: Bar) -> Progress:
-    """A watch that shows every step on one line of the terminal: the stage, how far it is, and words on it."""
+    """A progress callback that shows each step on one line of the terminal: its stage, its share, words on it."""
     task, stage = bar.add_task("Starting", total=None, words=""), ""
 
     def show(step: Step) -> None:
@@ -397,7 +398,7 @@ def meter(bar: Bar) -> Progress:
     return show
 
 
-# --- what the library says of parameters and rows, said of options and lines ------------------------
+# --- messages of the library about parameters and rows, turned into ones about options and lines -----
 
 _RENAMED = {
     "k": "components",
@@ -411,7 +412,7 @@ _RENAMED = {
 _NAME = string.ascii_letters + string.digits + "_"
 _ENDS = {"'": "'", '"': '"', "[": "]"}  # of values that are not one word
 OPTIONS: dict[str, str] = {}
-"""The options of all commands by the library's names of these parameters."""
+"""The options of all commands, by the library's names of these parameters."""
 
 
 def options_of(names: Iterable[str]) -> dict[str, str]:
@@ -423,38 +424,38 @@ def options_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def one_line(what: object, options: Mapping[str, str], row_label: Callable[[int], str] | None = None) -> str:
-    """A message, or an error or warning, for one line of the terminal: options where the library names parameters.
+    """A message, or an error or warning, as one line of the terminal: options where the library names parameters.
 
     The library writes a parameter and its value as name=value. Bare names are the parameter at fault, and those that
-    cannot be English. Rows are counted from 1; a single one is told by ``row_label``, which knows its line in the file.
+    cannot be English. Rows are counted from 1; ``row_label`` names a single one with its line in the file.
     """
     text = " ".join(str(what).splitlines())
     parameter: str = getattr(what, "parameter", None) or ""
     if rows := getattr(what, "rows", ()):
         from unrelu.validation import listed, row_labels
 
-        told = {row_labels([row]): row_label(row) if row_label else f"row {row + 1:,}" for row in rows}
+        labels = {row_labels([row]): row_label(row) if row_label else f"row {row + 1:,}" for row in rows}
         if len(rows) > 1:
-            told[row_labels(rows)] = f"rows {listed(f'{row + 1:,}' for row in rows)}"
-        for before, after in told.items():
+            labels[row_labels(rows)] = f"rows {listed(f'{row + 1:,}' for row in rows)}"
+        for before, after in labels.items():
             for start in (str, str.capitalize):
                 text = text.replace(start(before[0]) + before[1:], start(after[0]) + after[1:])
     if parameter in options:
         before, found, after = text.partition(f": {parameter} ")
-        if text.startswith((f"{parameter} ", f"{parameter}:")):
-            text = options[parameter] + text[len(parameter) :]
+        if text.startswith((f"{parameter} ", f"{parameter}:", f"Unknown {parameter} ")):
+            text = text.replace(parameter, options[parameter], 1)
         elif found:
             text = f"{before}: {options[parameter]} {after}"
-    said, rest = "", text
+    line, rest = "", text
     while rest:
         before, equals, rest = rest.partition("=")
         first = before.rstrip(_NAME) if equals else before
         name = before[len(first) :]
         option = None if first.endswith((".", "-", "'", '"')) else options.get(name)
-        said += " ".join(_bare(word, options) for word in first.split(" "))
+        line += " ".join(_bare(word, options) for word in first.split(" "))
         spelled, rest = (option and _with_value(option, rest)) or (name + equals, rest)
-        said += spelled
-    return said
+        line += spelled
+    return line
 
 
 def _bare(word: str, options: Mapping[str, str]) -> str:

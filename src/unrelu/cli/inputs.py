@@ -1,4 +1,4 @@
-"""What commands are given: tables, models, known layers, and the columns of a file found in a table."""
+"""The inputs of commands: tables, models, layers, and the columns of a file found in a table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EXPECTED = "Give what unrelu fit or unrelu factor wrote, or an npz file with ar
 
 
 def distribution_in(path: Path, content: Any = None) -> RectifiedGaussian:
-    """The distribution in a file: a model's own, or the one that a saved learner or detector has learned."""
+    """The distribution in a file: a model, or what a saved learner or detector has learned."""
     content = storage.load(path) if content is None else content
     distribution = getattr(content, "distribution_", content)
     if not isinstance(distribution, RectifiedGaussian):
@@ -42,9 +42,9 @@ def distribution_in(path: Path, content: Any = None) -> RectifiedGaussian:
 
 
 def source_in(path: Path, as_seen: bool) -> tuple[Callable[[int, np.random.Generator], FloatArray], int, Names]:
-    """What can be sampled in a file: a function that draws so many rows, how many columns these have, and their names.
+    """A function that draws rows from the content of a file, the number of their columns, and their names.
 
-    The file is of a model, of what has learned one, or of a network, some of whose columns may be NaN.
+    The file holds a model, an estimator that has learned one, or a network, some of whose columns may be NaN.
     """
     content = storage.load(path)
     kind = type(content).__name__  # by its name, so that a model is read without the modules of all others
@@ -56,19 +56,18 @@ def source_in(path: Path, as_seen: bool) -> tuple[Callable[[int, np.random.Gener
             distribution.feature_names,
         )
     if kind == "Peeled":
-        known, names = content.layers[0].column_identifiable, content.feature_names
+        determined, names = content.layers[0].column_identifiable, content.feature_names
     else:
-        known, named = content.column_identifiable_, getattr(content, "feature_names_in_", None)
+        determined, named = content.column_identifiable_, getattr(content, "feature_names_in_", None)
         names = None if named is None else tuple(named.tolist())
-    if known.any() and not known.all():
-        columns = label_columns(~known, names)
+    if determined.any() and not determined.all():
+        columns = label_columns(~determined, names)
         warn(f"The network's weights of {columns} are not determined: empty in all rows.", "weak-columns")
-    return content.sample, len(known), names
+    return content.sample, len(determined), names
 
 
 def model_and_table(job: Job) -> tuple[RectifiedGaussian | None, Samples]:
-    """The distribution in a file, of those of its columns that are wanted, None where the table is to be fitted;
-    the table."""
+    """The distribution in a file, for the columns in use, or None where the table is to be fitted; and the table."""
     fitting: FitOptions = job.given["fitting"]
     if job.model is None:
         return None, job.opened(fitting.floor)
@@ -81,10 +80,7 @@ def model_and_table(job: Job) -> tuple[RectifiedGaussian | None, Samples]:
 def learned(
     job: Job, kind: type[Any], progress: Progress, method: str | None = None, **wanted: Any
 ) -> tuple[Any, Samples]:
-    """What answers questions about a table, and the table: a fit of this kind to it, or a model from a file.
-
-    ``method`` is that of a command that asks for none.
-    """
+    """An estimator fitted to the table (by ``method``, unless an option names one) or made from a model; the table."""
     from unrelu.estimators import FloorOutlierDetector
 
     fitting: FitOptions = job.given["fitting"]
@@ -100,10 +96,9 @@ def learned(
 
 
 def imputer_of(distribution: RectifiedGaussian, table: Samples, floor_tolerance: float = 0.0) -> FloorImputer:
-    """What answers by a distribution; of a table whose cells state their own limits the distribution's limits are
-    not those.
+    """An imputer with this distribution; the limits that cells of the table state replace those of the distribution.
 
-    Floors of 0 stay, of columns without such cells: they are no limits of detection.
+    A floor of 0 stays in columns without such cells: there it is no limit of detection.
     """
     from unrelu.estimators import FloorImputer
 
@@ -116,12 +111,12 @@ def imputer_of(distribution: RectifiedGaussian, table: Samples, floor_tolerance:
 
 
 def matched_table(job: Job, file: Path, names: Sequence[str] | None, n_columns: int) -> tuple[Samples, list[int]]:
-    """The table, and which of a file's columns are in it: by name where both have names, by position elsewhere."""
+    """The table, and the places of its columns in a file: by name where both have names, by position elsewhere."""
     reading = job.reading
     if names is not None and names_in(job) is not None:
         for unknown in [name for name in [*reading.columns, *reading.drop] if name not in names]:
             raise InvalidParameterError(
-                f"{file} has no column {unknown!r}. {suggestion(unknown, names, 'It speaks of', most=8)}"
+                f"{file} has no column {unknown!r}. {suggestion(unknown, names, 'It has', most=8)}"
             )
         wanted = [name for name in dict.fromkeys(reading.columns or names) if name not in reading.drop]
         if not wanted:
@@ -129,20 +124,20 @@ def matched_table(job: Job, file: Path, names: Sequence[str] | None, n_columns: 
         try:
             return job.opened(columns=wanted), [names.index(name) for name in wanted]
         except InputFileError as error:
-            raise InputFileError(f"{error} {file} speaks of {listed(names, most=8)}.") from error
+            raise InputFileError(f"{error} {file} has the columns {listed(names, most=8)}.") from error
     table = job.opened()
     if table.n_features != n_columns:
         raise InvalidParameterError(
-            f"{file} is of {n_columns:,} columns, the table has {table.n_features:,}: choose the same ones, in the same"
+            f"{file} has {n_columns:,} columns, the table {table.n_features:,}: choose the same ones, in the same"
             " order, with columns= or drop=."
         )
     return table, list(range(n_columns))
 
 
 def names_in(job: Job) -> Names:
-    """What the tables' columns are called; None where they have no names.
+    """The names of the tables' columns; None where they have none.
 
-    Nothing where that cannot be asked twice, as of standard input, or not at all: reading will say why.
+    No names where these cannot be read twice, as from standard input, or not at all: opening the table says why.
     """
     try:
         return () if "-" in job.paths else column_names(job.paths, job.reading.header)
@@ -154,8 +149,7 @@ def names_in(job: Job) -> Names:
 
 
 def loaded_layer(path: Path, n_components: int | None, floor: list[str] | None) -> Layer:
-    """The layer in a file, whatever wrote it: A, b, the floor (0 where the file does not tell it, so that it may be
-    given), the columns' names, and whether it was fitted by unrelu, so that its latent numbers are standard normal."""
+    """The layer in a file: A, b, the floor (0 if it has none), names, if latent numbers are standard normal."""
     from unrelu.recovery.latent_estimator import ReLULatentRecovery
     from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
 
@@ -204,8 +198,8 @@ def _layer_of_model(path: Path, content: Any, n_components: int | None) -> Layer
 
 
 def _layer_of_arrays(path: Path) -> tuple[Layer, bool]:
-    """An npz file of somebody's own, and whether it tells the floor."""
-    from unrelu.recovery.latent_estimator import checked_layer
+    """The layer in an npz file that unrelu did not write, and whether the file has the floor."""
+    from unrelu.recovery.latent_estimator import check_layer
 
     try:
         arrays = storage.foreign_arrays(path, _ARRAYS, "file of weights")
@@ -216,7 +210,7 @@ def _layer_of_arrays(path: Path) -> tuple[Layer, bool]:
     for name in [name for name in arrays if name != "feature_names" and arrays[name].dtype.kind not in "fiub"]:
         raise ModelFileError(f"{path}: {name} holds values of type {arrays[name].dtype}, not numbers.")
     try:
-        weights, mean = checked_layer(arrays["weights"].astype(float), arrays["bias"].astype(float))
+        weights, mean = check_layer(arrays["weights"].astype(float), arrays["bias"].astype(float))
         floor = floor_per_column(arrays.get("floor", 0.0), len(mean))
     except InvalidParameterError as error:
         raise ModelFileError(f"{path}: {error}", parameter=error.parameter) from error

@@ -1,4 +1,4 @@
-"""Learn a model and judge it: ``unrelu fit``, ``merge``, ``check``, ``report`` and ``info``."""
+"""Fit a model and check it: ``unrelu fit``, ``merge``, ``check``, ``report`` and ``info``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +15,7 @@ import typer
 
 from unrelu.cli import options
 from unrelu.cli.frame import Answer, Job, command
+from unrelu.cli.options import RARE
 from unrelu.errors import AssumptionWarning, InvalidParameterError, ModelFileError, OutputError, about
 
 if TYPE_CHECKING:
@@ -29,94 +30,99 @@ _MISFIT = 1  # the exit code of check --strict
 def fit(
     job: Job,
     paths: options.Tables,
-    nonnegative_mean: Annotated[bool, "Assume that no mean is below its floor."] = False,
+    nonnegative_mean: Annotated[bool, "Assume that no latent mean is below its floor.", RARE] = False,
     stderr: Annotated[
         str,
-        "Standard errors: model, or jackknife (over groups of rows: right also where the model is not).",
-        {"metavar": "KIND"},
+        "Standard errors by the model, or by a jackknife over groups of rows, right also where the model is not.",
+        {"metavar": "model|jackknife", **RARE},
     ] = "model",
     groups: Annotated[
-        str | None, "The column of labels whose rows a jackknife keeps together.", {"metavar": "COLUMN"}
+        str | None,
+        "With --stderr jackknife: the column of labels of rows that belong together.",
+        {"metavar": "COLUMN", **RARE},
     ] = None,
     fitting: options.FitOptions = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
     checkpoint: Annotated[
         Path | None,
         options.also(
-            "Keep what was counted in this file while rows are read: after an interrupt the same command goes on"
+            "Keep the sums over the rows in this file while they are read: after an interrupt the same command goes on"
             " from there. Removed when the model is written. With --method one_pass.",
             kind="kept",
         ),
+        RARE,
     ] = None,
     output: Annotated[Path, options.output("The model file to write.", "Model", fact="model")] = Path("model.npz"),
     record: Annotated[
-        Path | None, options.also("Also write what was counted, without rows: unrelu merge joins such files.", "Record")
+        Path | None,
+        options.also("Also write sums over the rows, but no row: unrelu merge joins such files.", "Record"),
+        RARE,
     ] = None,
     round_counts: Annotated[
-        int | None, "In the record, counts below K are 0, with their sums.", {"min": 2, "metavar": "K"}
+        int | None, "In the record, counts below K are 0, with their sums.", {"min": 2, "metavar": "K", **RARE}
     ] = None,
     picture: Annotated[Path | None, options.picture("the model")] = None,
-    seed: Annotated[int, "Seed of the methods that draw.", {"min": 0}] = 0,
+    seed: Annotated[int, "Seed of the methods that draw.", {"min": 0, **RARE}] = 0,
 ) -> Answer | None:
-    """Learn a model from tables and write it to a file.
+    """Learn means, standard deviations and correlations from tables.
 
-    Every column is x = max(f(y), floor) of a normal y, with an increasing curve f: its margin, learned or given by
-    --margins. Cells may be missing; cells below the floor are an error.
+    Non-detects are left-censored: every column is x = max(f(y), floor) of a normal y, with an increasing f, its margin.
+    Cells may be missing; a value below its floor is an error. The model file serves all other commands.
     """
     for name, given in (("checkpoint", checkpoint), ("record", record)):
         if given is not None and fitting.method not in (None, "auto", "one_pass"):
             raise InvalidParameterError(
-                f"--{name} is of one pass over the rows, and --method {fitting.method} takes several: use --method"
+                f"--{name} is for one pass over the rows, and --method {fitting.method} takes several: use --method"
                 " one_pass."
             )
-    asked = fitting.parameters(seed)
-    if asked["method"] == "auto" and (checkpoint is not None or record is not None):
-        asked["method"] = "one_pass"
+    wanted = fitting.parameters(seed)
+    if wanted["method"] == "auto" and (checkpoint is not None or record is not None):
+        wanted["method"] = "one_pass"
     if round_counts is not None and (record is None or stderr != "model"):
         raise InvalidParameterError(
-            "--round-counts is for a --record that is not kept by groups: see unrelu fit --help."
+            "--round-counts is for a --record without groups of rows: add --record, and leave --stderr jackknife out."
         )
     from unrelu.estimators import RectifiedGaussianLearner
     from unrelu.report.check import model_picture, worst_columns
     from unrelu.report.tables import facts, rows
 
     table = job.opened(fitting.floor)
-    learner = RectifiedGaussianLearner(**asked, nonnegative_mean=nonnegative_mean, stderr=stderr)
+    learner = RectifiedGaussianLearner(**wanted, nonnegative_mean=nonnegative_mean, stderr=stderr)
     with job.progress(diagnostics=False) as progress:
         learner.with_progress(progress).fit(table, groups=groups)
     distribution, likelihood = learner.distribution_, _likelihood(learner, table)
 
-    def kept_record() -> Any:
+    def save_record(path: Path) -> None:
         record: Any = learner.record_
-        return record if round_counts is None else record.rounded(round_counts)
+        learner.with_record(record if round_counts is None else record.rounded(round_counts)).save(path)
 
     job.write(
-        model=partial(distribution.save, details=_details(learner, paths, dict(table.skipped_files), likelihood)),
-        record=lambda path: learner.with_record(kept_record()).save(path),
+        model=partial(distribution.save, details=_details(learner, paths, likelihood, table.skipped_files)),
+        record=save_record,
         picture=lambda: model_picture(
             distribution, learner.report_.share_floored_by_column, worst_columns(learner, table)
         ),
     )
     if checkpoint is not None:
         checkpoint.unlink(missing_ok=True)
-    told = rows(learner, f"{job.seconds:.2f} s", job.words, likelihood, output)
-    return job.answer(facts(learner, likelihood), told)
+    shown = rows(learner, f"{job.seconds:.2f} s", likelihood, output)
+    return job.answer(facts(learner, likelihood), shown, fitted=learner)
 
 
 @command
 def merge(
     job: Job,
     files: Annotated[
-        list[Path], typer.Argument(help="Records of unrelu fit --record, or saved learners.", metavar="RECORDS")
+        list[Path], typer.Argument(help="Files of unrelu fit --record, or saved learners.", metavar="RECORDS")
     ],
     output: Annotated[Path, options.output("The model file to write.", "Model", fact="model")] = Path("model.npz"),
     record: Annotated[Path | None, options.also("Also write the record of all rows.", "Record")] = None,
     picture: Annotated[Path | None, options.picture("the model")] = None,
 ) -> Answer | None:
-    """Learn a model from records of disjoint rows, as if all rows had been in one table.
+    """Learn one model from the records of several tables.
 
-    Rows stay where they are: a site runs unrelu fit --record, with the same columns, floors and other settings as all,
-    and only that file travels. What it tells of the rows is in docs/scale.md.
+    The model is that of all rows in one table, but no row leaves its place: each laboratory runs unrelu fit --record,
+    with the same columns, floors and other settings, and only that file travels. docs/scale.md says what it reveals.
     """
     from unrelu.report.check import model_picture
     from unrelu.report.tables import facts, rows
@@ -125,16 +131,16 @@ def merge(
         learner = _merged(files)
         distribution, shares = learner.distribution_, learner.report_.share_floored_by_column
     job.write(
-        model=partial(distribution.save, details=_details(learner, [str(file) for file in files], {}, None)),
+        model=partial(distribution.save, details=_details(learner, [str(file) for file in files])),
         record=lambda path: learner.with_record(learner.record_).save(path),
         picture=lambda: model_picture(distribution, shares),
     )
-    told = rows(learner, f"{job.seconds:.2f} s", job.words, None, output)
-    return job.answer(facts(learner, None), told)
+    shown = rows(learner, f"{job.seconds:.2f} s", None, output)
+    return job.answer(facts(learner, None), shown, fitted=learner)
 
 
 def _merged(files: list[Path]) -> RectifiedGaussianLearner:
-    """The learner of all rows; files that are the same, or do not agree, are named."""
+    """The learner of all rows; an error names files that are the same, or do not agree."""
     import numpy as np
 
     from unrelu import storage
@@ -174,9 +180,9 @@ def _likelihood(learner: RectifiedGaussianLearner, rows: Samples) -> dict[str, A
     """Log-likelihood, AIC and BIC, where one more pass costs next to nothing; None elsewhere, or without a density."""
     from unrelu.report.model import likelihood_facts
 
-    n, d, told = learner.report_.n_rows, learner.report_.n_features, getattr(learner.report_, "log_likelihood", None)
-    if told is not None:  # by a fit that maximized it
-        return likelihood_facts(told, learner.n_parameters_, n)
+    n, d, found = learner.report_.n_rows, learner.report_.n_features, getattr(learner.report_, "log_likelihood", None)
+    if found is not None:  # by a fit that maximized it
+        return likelihood_facts(found, learner.n_parameters_, n)
     if n * d * max(d, _FEW_COLUMNS) > _CHEAP:
         return None
     with warnings.catch_warnings():
@@ -189,20 +195,17 @@ def _likelihood(learner: RectifiedGaussianLearner, rows: Samples) -> dict[str, A
 
 
 def _details(
-    learner: RectifiedGaussianLearner,
-    inputs: Sequence[str],
-    skipped_files: dict[str, str],
-    likelihood: dict[str, Any] | None,
+    learner: RectifiedGaussianLearner, inputs: Sequence[str], likelihood: Any = None, skipped: Mapping[str, str] = {}
 ) -> dict[str, Any]:
     from unrelu.report.model import fit_details
 
-    others = {"skipped_files": skipped_files, "likelihood": likelihood}
+    others = {"skipped_files": dict(skipped), "likelihood": likelihood}
     return {
         "inputs": list(inputs),
         "nonnegative_mean": learner.nonnegative_mean,
         "n_components": learner.n_components,
         **fit_details(learner),
-        **{key: told for key, told in others.items() if told},
+        **{key: value for key, value in others.items() if value},
     }
 
 
@@ -210,27 +213,24 @@ def _details(
 def check(
     job: Job,
     table: Annotated[
-        str, typer.Argument(help="The table, or a quoted glob of tables, as in unrelu fit.", metavar="TABLE")
+        str, typer.Argument(help="The table, as in unrelu fit. Or a quoted glob of tables.", metavar="TABLE")
     ],
     model: Annotated[
-        Path | None,
-        typer.Argument(metavar="MODEL", help="A model file, taken as given; by default the table is learned."),
+        Path | None, typer.Argument(metavar="MODEL", help="A model file, taken as given, not a fit of the table.")
     ] = None,
-    simulations: Annotated[int, "Tables that are simulated: p-values are at least 1/(N + 1).", {"min": 19}] = 199,
-    level: Annotated[float, "The p-value from which on a model does not fit."] = 0.05,
-    strict: Annotated[bool, "Exit with code 1 if the model does not fit; it is 0 otherwise."] = False,
+    simulations: Annotated[int, "Simulated tables: p-values are at least 1/(N + 1).", {"min": 19, **RARE}] = 199,
+    level: Annotated[float, "The model fits where its p-value is above this.", RARE] = 0.05,
+    strict: Annotated[bool, "Exit with code 1 if the model does not fit. The code is 0 otherwise.", RARE] = False,
     fitting: options.FitOptions = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
-    output: Annotated[
-        Path | None, options.output(f"Also write one line per column: {options.KINDS}.", "Columns", "columns")
-    ] = None,
+    output: Annotated[Path | None, options.output("Also write one line per column.", "Columns", "columns")] = None,
     picture: Annotated[Path | None, options.picture("columns and pairs that fit worst")] = None,
-    seed: Annotated[int, "Seed of the rows looked at and of the simulated tables.", {"min": 0}] = 0,
+    seed: Annotated[int, "Seed of the choice of rows and of the simulated tables.", {"min": 0, **RARE}] = 0,
 ) -> Answer | None:
-    """Check whether the model fits a table: every column, every pair of columns, and one sentence on what to do.
+    """Test whether the model fits: every column, every pair of columns.
 
-    A p-value is the share of simulated tables of the model, each learned like this one, that are as far from their
-    model. At most 5,000 rows are looked at.
+    A p-value is the share of tables simulated from the model, each fitted like this one, that are as far from their
+    model. At most 5,000 rows are compared. The answer says in one sentence what to do.
     """
     from unrelu.cli.inputs import model_and_table
     from unrelu.estimators import RectifiedGaussianLearner, check_model
@@ -258,25 +258,25 @@ def report(
     model: options.Model = None,
     simulations: Annotated[
         int | None,
-        "Tables simulated to check the fit, 19 or more, 0 for no check; by default as many as the number"
-        " of columns allows.",
-        {"min": 0},
+        "Tables simulated to check the fit, 19 or more, or 0 for no check. By default as many as the number of columns"
+        " allows.",
+        {"min": 0, **RARE},
     ] = None,
     fitting: options.FitOptions = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[Path, options.output("The page to write.", "Report")] = Path("report.html"),
-    seed: Annotated[int, "Seed of the fit, of the rows looked at and of the simulated tables.", {"min": 0}] = 0,
+    seed: Annotated[int, "Seed of the fit, of the choice of rows and of the simulated tables.", {"min": 0, **RARE}] = 0,
 ) -> Answer | None:
-    """Make one page about a table: what is under its floor, whether the model fits, which rows are outlying.
+    """Make one page for a browser about a table and its model.
 
-    The page is one file for a browser, works without a network, and holds names, numbers and a sample of rows. Needs
-    the extra: pip install "unrelu[report]".
+    It shows what the detection limits hide, whether the model fits, and outlying rows and cells. One file, which needs
+    no network; it holds names, numbers and a sample of rows. Needs: pip install "unrelu[report]".
     """
     if output.suffix.lower() not in (".html", ".htm"):
         raise OutputError(f"{output}: a report is a page for a browser: give a name that ends in .html.")
     from unrelu.cli.inputs import learned
     from unrelu.estimators import RectifiedGaussianLearner
-    from unrelu.report.page.making import check_report, page_shown, write_report
+    from unrelu.report.page.making import check_report, page_rows, write_report
 
     check_report()
     made: dict[str, Any] = {}
@@ -292,17 +292,17 @@ def report(
             "progress": progress,
         }
         job.write(output=lambda path: made.update(write_report(learner, path, rows, **wanted)))
-    checked, odd, size = made["check"] or {}, made["odd"] or {}, output.stat().st_size
+    checked, outliers, size = made["check"] or {}, made["outliers"] or {}, output.stat().st_size
     facts = {
         "bytes": size,
         "table": made["table"],
         "fits": checked.get("fits"),
         "verdict": checked.get("verdict"),
-        "flagged_rows": odd.get("flagged"),
+        "flagged_rows": outliers.get("flagged"),
         "diagnostics": made["diagnostics"],
         "left_out": made["left_out"],
     }
-    return job.answer(facts, page_shown(made, size, job.seconds))
+    return job.answer(facts, page_rows(made, size, job.seconds))
 
 
 @command
@@ -311,23 +311,23 @@ def info(
     file: Annotated[
         Path,
         typer.Argument(
-            help="Any file that unrelu wrote: a model, factors, layers, a state, an estimator.", metavar="FILE"
+            help="Any file that unrelu wrote. A model, factors, layers, a state, an estimator.", metavar="FILE"
         ),
     ],
     table: Annotated[
         list[str] | None,
-        "Also the log-likelihood, AIC and BIC of a model on the rows of this table: compare models by them.",
+        "Also log-likelihood, AIC and BIC on this table's rows. They compare models.",
         {"metavar": "PATHS"},
     ] = None,
     reading: options.TableOptions = options.EVERYTHING,
 ) -> Answer | None:
-    """Show what is in a file: of a model its columns, mean, standard deviations, correlations, and how it was learned.
+    """Show what is in a file: a model, its numbers, how it was fitted.
 
-    Of a factors file: the components, and how they were recovered. Of a saved state: how far it has come. Of a file of
-    layers: how each was found, and the innermost units. Of any other: its parameters and its report.
+    Of a model: means, standard deviations, correlations. Of factors: the components, and how they were recovered. Of
+    a saved state: how far it is. Of layers: how each was found. Of any other file: its parameters and its report.
     """
     if reading != options.EVERYTHING and not table:
-        raise InvalidParameterError("How to read a table is said, but there is none: give it with --table.")
+        raise InvalidParameterError("Options for reading a table are given, but there is none: give it with --table.")
     from unrelu import storage
     from unrelu.report.model import contents, likelihood_facts, likelihood_words
 
@@ -343,8 +343,7 @@ def info(
 
 
 def _scorer_and_table(job: Job, content: Any, header: Any, file: Path) -> tuple[Any, Samples]:
-    """What tells how probable rows are by the distribution in a file, or by its mixture of distributions, and the
-    table."""
+    """An estimator that scores rows by the distribution in a file, or by its mixture; and the table."""
     from unrelu.cli.inputs import distribution_in, imputer_of, matched_table
     from unrelu.estimators import RectifiedGaussianMixture
 
@@ -355,8 +354,8 @@ def _scorer_and_table(job: Job, content: Any, header: Any, file: Path) -> tuple[
     distribution, details = distribution_in(file, content), header.get("details")
     rows, at = matched_table(job, file, distribution.feature_names, distribution.n_features)
     details = details if isinstance(details, dict) else {}
-    told = getattr(content, "report_", details.get("report"))
-    found = told.get("n_components") if isinstance(told, dict) else getattr(told, "n_components", None)
+    report = getattr(content, "report_", details.get("report"))
+    found = report.get("n_components") if isinstance(report, dict) else getattr(report, "n_components", None)
     rank = found or getattr(content, "n_components", details.get("n_components"))
     model = imputer_of(distribution.marginal(at), rows, getattr(content, "floor_tolerance", 0.0))
     if isinstance(rank, int) and rank <= len(at):

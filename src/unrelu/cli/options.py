@@ -1,4 +1,4 @@
-"""Options that commands share, what annotations say of files, and texts of the command line turned into values."""
+"""Options that commands share, annotations of files, and texts of the command line turned into values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 from typer.models import OptionInfo
@@ -18,25 +18,35 @@ from unrelu.errors import InvalidParameterError
 
 OTHERS = "*"  # columns that are not named
 _LISTS = ("columns", "drop", "id")  # options that are lists of columns
-KINDS = "csv, tsv (also gzipped), parquet, feather or arrow"  # of files with a table of numbers and text
+_KINDS = {"columns": " csv, tsv (also gzipped), parquet, feather or arrow, by its extension."}  # of files to write
+_KINDS |= dict.fromkeys(
+    ("table", "rows"), " csv, tsv (also gzipped), parquet, feather, arrow, npy or npz, by extension."
+)
 
 
-def option(help_text: str, *names: str, **more: Any) -> Any:
-    """An option; without names it has that of its parameter.
+MARGINS = "auto|normal|log|boxcox|monotone"
+_VALUES = {int: "N", float: "NUMBER", Path: "FILE", str: "TEXT"}  # what stands for a value in help
+RARE: dict[str, Any] = {"rare": True}
+
+
+def option(help_text: str, *names: str, rare: bool = False, **more: Any) -> Any:
+    """An option; without names it has that of its parameter. --help shows the first sentence, of rare ones nothing.
 
     A parameter may be annotated with the help text alone, or with it and a dictionary of ``more``.
     """
-    return typer.Option(*names, help=help_text, **more)
+    ends = {"min": "At least", "max": "At most"}
+    help_text += "".join(f" {words} {more[end]}." for end, words in ends.items() if end in more)
+    return typer.Option(*names, help=help_text, rich_help_panel="Other options" if rare else None, **more)
 
 
 @dataclass(frozen=True)
 class Output:
     """A file that a command writes where it has a path; in an annotation, the option for it.
 
-    ``called`` is what the answer calls it (not told if empty). ``kind``: "archive", "table" (with ids among its
-    columns, if there are any), "columns" (numbers and text), "edges" (of a network), "rows" (a table that may go to
-    standard output), "picture", "spare picture" (left out without matplotlib), or "kept", which the work writes by
-    itself. ``fact`` is its name among the facts, if that is not the parameter's.
+    ``called`` is its name in the answer, which leaves it out if that is empty. ``kind``: "archive", "table" (with ids
+    among its columns, if there are any), "columns" (numbers and text), "edges" (of a graph), "rows" (a table that may
+    go to standard output), "picture", "spare picture" (left out without matplotlib), or "kept", which the work itself
+    writes. ``fact`` is its name among the facts, if that is not the parameter's.
     """
 
     path: Path | None
@@ -49,7 +59,7 @@ class Output:
 
 def also(help_text: str, called: str = "", kind: str = "archive", fact: str = "", *names: str) -> Output:
     """A file that is written on request."""
-    return Output(None, called, kind, help_text, fact, names)
+    return Output(None, called, kind, help_text + _KINDS.get(kind, ""), fact, names)
 
 
 def output(help_text: str, called: str = "", kind: str = "archive", fact: str = "") -> Any:
@@ -60,54 +70,55 @@ def output(help_text: str, called: str = "", kind: str = "archive", fact: str = 
 
 def picture(what: str, called: str = "Picture") -> Output:
     """A picture of what a command finds."""
-    return also(f"Also draw {what}: a png, svg or pdf file.", called, "picture")
+    return also(f"Draw {what}. As png, svg or pdf.", called, "picture")
 
 
 def tables(what: str = "Tables", more: str = "") -> Any:
     """The argument that names tables."""
-    kinds = "csv, tsv, also as gz, bz2, zst or zip; xlsx, parquet, feather, npy, npz, scipy's sparse npz"
     return typer.Argument(
-        help=f"{what} ({kinds}), globs or folders of them, or - for csv on stdin.{more}", metavar="PATHS"
+        help=f"{what}: csv, xlsx, parquet, npy, folders. Also tsv; csv and tsv packed as gz, bz2, zst or zip; feather;"
+        f" npz, scipy's sparse npz too; globs; and - for csv on standard input.{more}",
+        metavar="PATHS",
     )
 
 
-def floor(help_text: str = "The floor: a number (0 by default)") -> Any:
+def floor(help_text: str = "Detection limits: 0.5, or As=0.5,Pb=0.2; 0 by default") -> Any:
     """One floor, or floors of single columns."""
     return option(
-        f"{help_text}, min for each column's smallest value where it repeats, none, or floors of single columns"
-        " such as As=0.5,Pb=none.",
+        f"{help_text}. Also min, for each column's smallest value where it repeats, and none. Cells such as <0.25 state"
+        " theirs themselves.",
         metavar="FLOOR",
     )
 
 
-def _shape(usual: str = "auto") -> Any:
+def _margins(usual: str = "auto") -> Any:
     return option(
-        "What columns are like: auto (log for positive columns, normal for others, power or free where a column"
-        " clearly rejects that), normal, log, power, free (any increasing curve), or for single columns As=log,*=auto"
-        f" ({usual} by default). Floors stay in the table's units.",
-        metavar="MARGINS",
+        f"Distribution of the columns; {usual} by default. auto is log for positive columns, normal for others, and"
+        " boxcox (a power) or monotone (any increasing curve) where a column clearly rejects that. Single columns:"
+        " As=log,*=auto. Floors stay in the table's units.",
+        metavar=MARGINS,
     )
 
 
 Tables = Annotated[list[str], tables()]
-Rows = Annotated[str, output("The table to write, its kind by extension; - is csv on stdout.", kind="rows")]
-Json = Annotated[bool, option("Print one JSON object instead of text.", "--json", show_default=False)]
-Seed = Annotated[int | None, "Whole number that makes the random draws repeatable.", {"min": 0}]
+Rows = Annotated[str, output("The table to write; - for csv on stdout.", kind="rows")]
+Json = Annotated[bool, option("Print the answer as JSON.", "--json", show_default=False)]
+Seed = Annotated[int | None, "Makes the random draws repeatable.", {"min": 0}]
 Floor = Annotated[list[str] | None, floor()]
 Ceiling = Annotated[
     list[str] | None,
-    "Upper limits, the mirror image of floors: a number, max, or As=90,Pb=max. A column has one of both.",
-    {"metavar": "CEILING"},
+    "Upper limits: a number, max, or As=90,Pb=max. A column has a floor or a ceiling, not both.",
+    {"metavar": "CEILING", **RARE},
 ]
-Margin = Annotated[list[str] | None, _shape()]
-NormalMargin = Annotated[list[str] | None, _shape("normal")]
+Margin = Annotated[list[str] | None, _margins()]
+NormalMargin = Annotated[list[str] | None, _margins("normal")]
 Components = Annotated[
     str | None,
-    "Number of latent inputs: the rank of the covariance (without noise); auto with --method full_likelihood.",
-    {"metavar": "INTEGER|auto"},
+    "Number of factors: the rank of the covariance (without noise). auto with --method full_likelihood.",
+    {"metavar": "N|auto", **RARE},
 ]
-Model = Annotated[Path | None, "Ask this file, a model or a saved learner; by default the table is learned."]
-Tolerance = Annotated[float, "Values this close to the floor count as floored.", {"min": 0.0}]
+Model = Annotated[Path | None, "Use this model file, not a fit of the table. Or a saved learner or detector."]
+Tolerance = Annotated[float, "Values this close to the floor count as floored.", {"min": 0.0, **RARE}]
 
 
 # A command that has a parameter of one of the two types below has their options, each once.
@@ -118,44 +129,45 @@ class TableOptions:
     """How tables are read."""
 
     columns: Annotated[
-        list[str], "Columns to use, as a,b,c; all (or the model's) by default.", {"metavar": "NAMES"}
+        list[str], "Columns to use, as As,Pb. All (or the model's) by default.", {"metavar": "NAMES"}
     ] = field(default_factory=list)
-    drop: Annotated[list[str], "Columns to leave out, as a,b,c.", {"metavar": "NAMES"}] = field(default_factory=list)
+    drop: Annotated[list[str], "Columns to leave out, as As,Pb.", {"metavar": "NAMES"}] = field(default_factory=list)
     id: Annotated[
-        list[str], "Columns to keep as text (names, dates): they go into every table.", {"metavar": "NAMES"}
+        list[str], "Columns of text, such as site or date. They are kept in every table written.", {"metavar": "NAMES"}
     ] = field(default_factory=list)
     header: Annotated[
-        bool | None, option("Whether the first line names the columns; told from the file.", "--header/--no-header")
+        bool | None,
+        option("Whether the first line names the columns. Detected by default.", "--header/--no-header", rare=True),
     ] = None
-    decimal: Annotated[str | None, "The decimal mark of text; told from the file.", {"metavar": ".|,"}] = None
+    decimal: Annotated[str | None, "The decimal mark of text. Detected by default.", {"metavar": ".|,", **RARE}] = None
     limits: Annotated[
         str | None,
-        "Cells such as <0.25 or >100: one: a column's one limit is its floor (or ceiling); cell: each keeps"
-        " its own, as they do by default where a column has several; highest: the column is cut at its highest;"
-        " missing: such cells are missing.",
-        {"metavar": "one|highest|missing|cell"},
+        "Cells such as <0.25 or >100. one: a column's one limit is its floor (or ceiling); cell: each keeps its own, as"
+        " they do by default where a column has several; highest: the column is censored at its highest limit; missing:"
+        " such cells are missing.",
+        {"metavar": "one|highest|missing|cell", **RARE},
     ] = None
     nondetect: Annotated[
         str | None,
-        "Cells such as ND, n.d., BDL or <LOD: missing, or at the column's floor (its limit, that of --floor,"
-        " or its smallest number).",
+        "Cells such as ND or BDL: missing, or at the floor. The floor is the column's limit, that"
+        " of --floor, or its smallest number.",
         {"metavar": "missing|floor"},
     ] = None
-    sheet: Annotated[str | None, "The sheet of an Excel file; the first by default."] = None
+    sheet: Annotated[str | None, "The sheet of an Excel file. The first by default.", RARE] = None
     where: Annotated[
         str | None,
         "Only rows that meet comparisons such as \"site == 'A' and (dose > 3 or year in [2023, 2024])\".",
-        {"metavar": "CONDITION"},
+        {"metavar": "CONDITION", **RARE},
     ] = None
     skip_bad_files: Annotated[
         bool | None,
-        "Leave out files that cannot be read, each wholly, and name them; all are read once more for that.",
-        {"show_default": False},
+        "Leave out files that cannot be read, each wholly, and name them. All are read once more for that.",
+        {"show_default": False, **RARE},
     ] = None
     scheduler: Annotated[
         str | None,
         "A Dask scheduler, such as tcp://10.0.0.1:8786, whose workers read the tables.",
-        {"metavar": "ADDRESS"},
+        {"metavar": "ADDRESS", **RARE},
     ] = None
 
     def chosen(
@@ -163,7 +175,7 @@ class TableOptions:
     ) -> dict[str, Any]:
         """The parameters of open_samples; columns may be chosen by what is in a model.
 
-        A column of labels may be text, and is dropped; one that is asked for as a feature stays, and is refused.
+        A column of labels may be text, and is dropped; one that --columns names stays, and is refused.
         """
         given = {each.name: getattr(self, each.name) for each in fields(self)}
         if columns is not None:
@@ -181,17 +193,26 @@ class TableOptions:
 
 @dataclass(frozen=True)
 class FitOptions:
-    """The options of a fit, None where they are not given, of a command that takes a model from a file instead."""
+    """The options of a fit; None where they are not given."""
 
     components: Components = None
-    method: Annotated[str | None, "How to learn: a method of unrelu fit, auto by default."] = None
+    method: Annotated[
+        str | None,
+        "How to fit; robust, robust_cells against outliers. auto: by default, full_likelihood where that is quick or"
+        " limits vary, else one_pass; one_pass: censored likelihoods and weighted moments, for large tables; robust:"
+        " the same while up to nearly half of the rows are outliers; robust_cells: the same while single cells are bad,"
+        " and rows beside them; full_likelihood: all cells of a row together, factors plus noise, slower; sgd: Wu et"
+        " al. 2019, stochastic gradients, latent means above the floor; filtered_gradient: Bulusu et al. 2022, filtered"
+        " batches, the same; median: Wu et al. 2019, footnote 4, medians as means, the same.",
+        {"metavar": "METHOD"},
+    ] = None
     floor: Floor = None
     ceiling: Ceiling = None
     margins: Margin = None
     floor_tolerance: Tolerance = 0.0
 
     def refuse_with(self, model: Path) -> None:
-        """Raise if one of them is given although there is a model."""
+        """Raise if an option of a fit is given beside a model."""
         for name in ("method", "components", "floor", "ceiling", "margins"):
             if getattr(self, name) is not None:
                 raise InvalidParameterError(
@@ -199,7 +220,7 @@ class FitOptions:
                 )
 
     def parameters(self, seed: int, method: str = "auto") -> dict[str, Any]:
-        """Those of a learner; ``method`` is that of a command that asks for none."""
+        """The parameters of a learner; ``method`` is the command's own, unless the option names one."""
         rank = None if self.components is None else number_or_auto("--components", self.components)
         return {
             "method": self.method or method,
@@ -216,12 +237,13 @@ _LIMITS = ("floor", "ceiling", "margins", "floor_tolerance")
 FittingWithoutComponents = Annotated[FitOptions, ("method", *_LIMITS)]
 FittingByOneMethod = Annotated[FitOptions, _LIMITS]
 EVERYTHING, USUAL = TableOptions(), FitOptions()
+_PANELS: dict[Any, str] = {TableOptions: "How tables are read", FitOptions: "How a model is fitted"}  # of rare options
 
 
 def spelled_out(signature: inspect.Signature) -> tuple[inspect.Signature, dict[str, list[str]]]:
     """The signature of a command as typer reads it: every option with its name, shared ones and --json included.
 
-    Also the options of every parameter that stands for several.
+    Also, by name, the options of each parameter that stands for several.
     """
     parameters, groups = [], {}
     for each in signature.parameters.values():
@@ -235,13 +257,16 @@ def spelled_out(signature: inspect.Signature) -> tuple[inspect.Signature, dict[s
             default = each.default
             if each.name in groups:
                 default = None if name in _LISTS else getattr(each.default, name)
-            kind, (given, *more) = annotation.__origin__, annotation.__metadata__
-            if isinstance(given, Output):
-                given = option(given.help_text, *given.names)
-            made = option(given, **(more[0] if more else {})) if isinstance(given, str) else copy(given)
-            if isinstance(made, OptionInfo) and made.default is ...:  # typer keeps the first name there
-                made.default = f"--{name.replace('_', '-')}"
-            parameters.append(each.replace(name=name, annotation=Annotated[kind, made], default=default))
+            value, (given, *more) = annotation.__origin__, annotation.__metadata__
+            words, names = (given.help_text, given.names) if isinstance(given, Output) else (given, ())
+            made = option(words, *names, **(more[0] if more else {})) if isinstance(words, str) else copy(given)
+            if isinstance(made, OptionInfo):
+                if made.default is ...:  # typer keeps the first name there
+                    made.default = f"--{name.replace('_', '-')}"
+                made.rich_help_panel = made.rich_help_panel and _PANELS.get(kind, made.rich_help_panel)
+                types = [each for each in get_args(value) or (value,) if each in _VALUES]
+                made.metavar = made.metavar or next((_VALUES[each] for each in types), None)
+            parameters.append(each.replace(name=name, annotation=Annotated[value, made], default=default))
     last = inspect.Parameter("as_json", inspect.Parameter.KEYWORD_ONLY, annotation=Json, default=False)
     return signature.replace(parameters=[*parameters, last]), groups
 
@@ -249,7 +274,7 @@ def spelled_out(signature: inspect.Signature) -> tuple[inspect.Signature, dict[s
 def gathered(
     signature: inspect.Signature, groups: Mapping[str, Sequence[str]], given: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Output]]:
-    """The arguments of a command, those that a parameter stands for as one; and its outputs, with their paths."""
+    """The arguments of a command, options that share a parameter as one; and its outputs, with their paths."""
     found = {name: given[name] for name in signature.parameters if name not in groups and name != "job"}
     for name, options in groups.items():
         own = {each: listed_items(given[each]) if each in _LISTS else given[each] for each in options}
@@ -276,7 +301,6 @@ def listed_items(texts: Sequence[str] | None) -> list[str]:
 
 
 def _number(text: str) -> float | None:
-    """A finite number, or None."""
     try:
         value = float(text)
     except ValueError:
@@ -336,37 +360,3 @@ def number_or_auto(option: str, text: str) -> int | str:
     if not (text.isascii() and text.isdecimal() and int(text) >= 1):
         raise InvalidParameterError(f"{option} must be a whole number of at least 1, or auto; got {text!r}.")
     return int(text)
-
-
-# What each --method is, one line each: the last part of a command's help, which waits for no library.
-METHODS = {
-    "fit": {
-        "auto": "default; full_likelihood where quick or limits vary, else one_pass.",
-        "one_pass": "for large tables: censored likelihoods and weighted moments.",
-        "robust": "the same while up to nearly half of the rows are outliers.",
-        "robust_cells": "the same while single cells are bad, and rows beside them.",
-        "full_likelihood": "all cells of a row together; factors plus noise; slower.",
-        "sgd": "Wu et al. 2019: stochastic gradients; latent means above the floor.",
-        "filtered_gradient": "Bulusu et al. 2022: filtered batches; the same.",
-        "median": "Wu et al. 2019, footnote 4: medians as means; the same.",
-    },
-    "factor": {
-        "censored_als": "default; least squares, exact where there is no noise.",
-        "tobit_em": "normal noise inside the rectifier: its size, standard errors.",
-    },
-    "recover": {
-        "robust": "default; up to nearly half of a row's values may be outliers.",
-        "lasso": "program (47) of Mazumdar and Rawat 2018, as written.",
-    },
-    "peel": {
-        "facets": "default; weights of any sign, by facets of the rows; finds --inputs.",
-        "separable": "weights >= 0 and few units, by extreme rows; with --linear.",
-    },
-}
-
-
-def methods_in_words(command: str) -> str | None:
-    """The methods of a command, a paragraph each; None where it has none."""
-    if command not in METHODS:
-        return None
-    return "\n\n".join(["Methods:", *(f"{name}: {words}" for name, words in METHODS[command].items())])

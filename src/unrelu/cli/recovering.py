@@ -12,6 +12,7 @@ import typer
 
 from unrelu.cli import options
 from unrelu.cli.frame import BAD_INPUT, INTERRUPTED, Answer, Job, command
+from unrelu.cli.options import RARE
 from unrelu.errors import CannotPeelError, InputFileError, InvalidDataError, InvalidParameterError
 
 if TYPE_CHECKING:
@@ -30,15 +31,21 @@ _PRIORS = ("none", "gaussian", "sparse", "nonnegative")
 def factor(
     job: Job,
     paths: options.Tables,
-    components: Annotated[str, "How many; auto chooses by held-out cells.", {"metavar": "auto|INTEGER"}] = "auto",
-    method: Annotated[str, "How to recover: see below."] = "censored_als",
+    components: Annotated[str, "The rank. auto chooses it by held-out cells.", {"metavar": "N|auto"}] = "auto",
+    method: Annotated[
+        str,
+        "How to recover the matrix. censored_als: least squares, exact where there is no noise; tobit_em: normal noise"
+        " inside the rectifier, its size, standard errors.",
+        {"metavar": "censored_als|tobit_em"},
+    ] = "censored_als",
     gauge: Annotated[
         str,
-        "How T is split into C A' and b, which it does not tell: centered (b is T's mean), orthogonal (to A),"
-        " bayes (between both), or zero (no b).",
+        "How T is split into C A' and b, which T leaves open. centered: b is T's mean; orthogonal: b is orthogonal to"
+        " A; bayes: between both; zero: no b.",
+        {"metavar": "centered|orthogonal|bayes|zero", **RARE},
     ] = "centered",
-    tol: Annotated[float, "Relative residual at which a fit counts as exact."] = 1e-12,
-    max_iter: Annotated[int, "Most iterations of this run.", {"min": 1}] = 500,
+    tol: Annotated[float, "Relative residual at which a fit counts as exact.", RARE] = 1e-12,
+    max_iter: Annotated[int, "Most iterations of this run.", {"min": 1, **RARE}] = 500,
     floor: options.Floor = None,
     margins: options.NormalMargin = None,
     floor_tolerance: options.Tolerance = 0.0,
@@ -46,24 +53,20 @@ def factor(
     output: Annotated[Path, options.output("The factors file to write.", "Factors", fact="factors")] = Path(
         "factors.npz"
     ),
-    hidden: Annotated[
-        Path | None,
-        options.also("Also write T, below the floor as well: a table, its kind by extension.", "T", "table"),
-    ] = None,
-    latent: Annotated[
-        Path | None,
-        options.also("Also write the rows' latent vectors: a table, as --hidden.", "Latent vectors", "table"),
-    ] = None,
+    hidden: Annotated[Path | None, options.also("Also write T, below the floor as well.", "T", "table")] = None,
+    latent: Annotated[Path | None, options.also("Also write latent vectors.", "Latent vectors", "table")] = None,
     state: Annotated[
         Path | None,
         options.also("Keep the state in this file while working, and go on from it if it exists.", kind="kept"),
+        RARE,
     ] = None,
     picture: Annotated[Path | None, options.picture("the table, T and components")] = None,
-    seed: Annotated[int, "Chooses the held-out cells of --components auto.", {"min": 0}] = 0,
+    seed: Annotated[int, "Chooses the held-out cells of --components auto.", {"min": 0, **RARE}] = 0,
 ) -> Answer | None:
-    """Recover the low-rank matrix T = C A' + 1 b' behind a table x = max(T, floor), below the floor as well.
+    """Recover the low-rank matrix behind a table cut at its floor.
 
-    A value at the floor only says that T is not above it. Cells may be missing; cells below the floor are an error.
+    The table is x = max(T, floor) with T = C A' + 1 b' of low rank; T is found below the floor as well. A value at the
+    floor only says that T is not above it. Cells may be missing; a value below its floor is an error.
     """
     count = options.number_or_auto("--components", components)
     from unrelu.recovery.matrix_estimator import ReLUMatrixRecovery
@@ -84,19 +87,19 @@ def factor(
         picture=lambda: factor_picture(recovery, table),
     )
     report = recovery.report_
-    told = [f"Recovered the matrix behind {report.n_rows:,} x {report.n_features:,} values in {job.seconds:.2f} s."]
+    lines = [f"Recovered the matrix behind {report.n_rows:,} x {report.n_features:,} values in {job.seconds:.2f} s."]
     found = {"state": None if report.converged else state, "resumed": None, **facts(recovery)}
     if report.resumed is not None:
         iterations, residual = report.resumed
         found["resumed"] = {"iteration": iterations, "residual": residual}
-        told.append(f"Resumed at iteration {iterations:,}, residual {residual:.3g}.")
+        lines.append(f"Resumed at iteration {iterations:,}, residual {residual:.3g}.")
     last = []
     if state is not None and report.converged:
         state.unlink(missing_ok=True)  # by now all is written, and there is nothing to go on with
         last = [f"State {state} removed: done."]
     elif state is not None:
         last = [f"State kept in {state}: run the same command again to go on."]
-    return job.answer(found, [*told, *rows(recovery)], last)
+    return job.answer(found, [*lines, *rows(recovery)], last)
 
 
 def _hidden_blocks(recovery: ReLUMatrixRecovery) -> Iterator[FloatArray]:
@@ -117,34 +120,34 @@ def graph(
     job: Job,
     paths: Annotated[
         list[str],
-        options.tables(
-            "Tables", " Or one file of unrelu fit --record --stderr jackknife, or of unrelu merge --record."
-        ),
+        options.tables("Tables", " Or a file of unrelu fit --record --stderr jackknife, or unrelu merge --record."),
     ],
     selection: Annotated[
         str,
-        "Which edges to take: likely (pairs more likely tied than not), ebic (least extended BIC), auto (that"
-        " one of these which halves of the rows agree on), stars (those that subsets of the rows agree on), fdr"
-        " (false discovery rate of 10 %, for many more rows than columns), or a penalty from 0 to 1.",
-        {"metavar": "WAY|NUMBER"},
+        "Which edges to take. likely: pairs more likely dependent than not; ebic: least extended BIC; auto: that one of"
+        " these which halves of the rows agree on; stars: edges that subsets of the rows agree on; fdr: false discovery"
+        " rate of 10 %, for many more rows than columns; or a penalty of the graphical lasso, from 0 to 1.",
+        {"metavar": "auto|likely|ebic|stars|fdr|NUMBER"},
     ] = "auto",
-    groups: Annotated[str | None, "The column of labels whose rows belong together.", {"metavar": "COLUMN"}] = None,
+    groups: Annotated[str | None, "The column of labels of rows that belong together.", {"metavar": "COLUMN"}] = None,
     fitting: options.FittingWithoutComponents = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[
-        Path, options.output(f"One line per edge: {options.KINDS}; or a .graphml file.", "Edges", "edges")
+        Path, options.output("One line per edge. As --output of unrelu predict, or a graphml file.", "Edges", "edges")
     ] = Path("edges.csv"),
     saved: Annotated[
         Path | None,
-        options.also("Also save all that was learned: unrelu.load reads it.", "Graph", "archive", "graph", "--save"),
+        options.also("Also save the graph as a file for unrelu.load.", "Graph", "archive", "graph", "--save"),
+        RARE,
     ] = None,
     picture: Annotated[Path | None, options.picture("the graph")] = None,
-    path_picture: Annotated[Path | None, options.picture("how it was chosen", "Picture of the path")] = None,
-    seed: Annotated[int, "Seed of the subsets of the rows, and of the methods that draw.", {"min": 0}] = 0,
+    path_picture: Annotated[Path | None, options.picture("how it was chosen", "Picture of the path"), RARE] = None,
+    seed: Annotated[int, "Seed of the subsets of the rows, and of the methods that draw.", {"min": 0, **RARE}] = 0,
 ) -> Answer | None:
-    """Find which columns are tied directly: partial correlations, given all other columns, behind the floor.
+    """Find which columns depend on each other given all others.
 
-    The graph is chosen without cross-validation, refitted without a penalty, and written with standard errors.
+    Edges are partial correlations of the values before censoring. The graph is chosen without cross-validation,
+    refitted without a penalty, and written with standard errors.
     """
     wanted: str | float = selection
     with suppress(ValueError):
@@ -191,8 +194,8 @@ def _of_record(
     content = load(paths[0])
     if not isinstance(content, FittedModel):
         raise InvalidParameterError(
-            f"{paths[0]} holds a {type(content).__name__}, which knows no errors: give a table, or what unrelu fit"
-            " --record wrote."
+            f"{paths[0]} holds a {type(content).__name__}, which has no standard errors: give a table, or a file of"
+            " unrelu fit --record."
         )
     return RectifiedGaussianGraph.from_learned(content.with_progress(progress), selection, random_state=seed)
 
@@ -203,7 +206,7 @@ def recover(
     weights: Annotated[
         Path,
         typer.Argument(
-            help="The layer: a file of unrelu fit or unrelu factor, or an npz file with arrays weights (d x k), bias"
+            help="The layer: a file of unrelu fit or unrelu factor. Or an npz file with arrays weights (d x k), bias"
             " (d), and where wanted floor and feature_names.",
             metavar="WEIGHTS",
         ),
@@ -212,40 +215,40 @@ def recover(
         list[str], options.tables("Tables of corrupted outputs", more=" Empty cells and NaN are missing values.")
     ],
     components: Annotated[
-        int | None, "Latent numbers per row, for a model of unrelu fit; all by default.", {"min": 1}
+        int | None, "Latent numbers per row. For a model of unrelu fit; all by default.", {"min": 1}
     ] = None,
-    method: Annotated[str, "How to recover: see below."] = "robust",
+    method: Annotated[
+        str,
+        "How to recover the latent vectors. robust: up to nearly half of a row's values may be outliers; lasso: program"
+        " (47) of Mazumdar and Rawat 2018, as written.",
+        {"metavar": "robust|lasso"},
+    ] = "robust",
     prior: Annotated[
         str | None,
-        f"What is known of c: {', '.join(_PRIORS)} (robust). By default gaussian for a model, none for an npz"
-        " file of arrays.",
+        "Prior of c, with --method robust. By default gaussian for a model, none for an npz file of arrays.",
+        {"metavar": "|".join(_PRIORS), **RARE},
     ] = None,
-    noise_scale: Annotated[float | None, "Standard deviation of the noise, where it is known (robust)."] = None,
-    penalty: Annotated[float | None, "lambda of program (47); the theorem's rule by default (lasso)."] = None,
-    intercept: Annotated[bool, "Take the mean of the nonlinear part out of the outliers (lasso)."] = False,
-    skip_bad_rows: Annotated[bool, "Leave rows empty that cannot be recovered, instead of stopping."] = False,
-    floor: Annotated[
-        list[str] | None, options.floor("The floor, where WEIGHTS does not tell: a number (0 by default)")
+    noise_scale: Annotated[float | None, "Standard deviation of the noise, with --method robust.", RARE] = None,
+    penalty: Annotated[
+        float | None, "lambda of program (47), with --method lasso. The theorem's rule by default.", RARE
     ] = None,
+    intercept: Annotated[
+        bool, "Take the mean of the nonlinear part out of the outliers, with --method lasso.", RARE
+    ] = False,
+    skip_bad_rows: Annotated[bool, "Leave rows empty that cannot be recovered. By default they are an error."] = False,
+    floor: Annotated[list[str] | None, options.floor("The floor, for an npz file without one; 0 by default")] = None,
     floor_tolerance: options.Tolerance = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
-    output: Annotated[
-        Path, options.output("The clean table to write, its kind by extension.", "Clean table", "table", "clean")
-    ] = Path("clean.csv"),
-    latent: Annotated[
-        Path | None, options.also("Also write the latent vectors: a table, as --output.", "Latent vectors", "table")
-    ] = None,
-    outliers: Annotated[
-        Path | None,
-        options.also("Also write by how much values are off: a table, 0 where they are not.", "Outliers", "table"),
-    ] = None,
+    output: Annotated[Path, options.output("The clean table.", "Clean table", "table", "clean")] = Path("clean.csv"),
+    latent: Annotated[Path | None, options.also("Also write latent vectors.", "Latent vectors", "table")] = None,
+    outliers: Annotated[Path | None, options.also("Also write sizes of outliers.", "Outliers", "table")] = None,
     picture: Annotated[Path | None, options.picture("the table beside the clean one")] = None,
-    seed: Annotated[int, "Seeds the search.", {"min": 0}] = 0,
+    seed: Annotated[int, "Seed of the search.", {"min": 0, **RARE}] = 0,
 ) -> Answer | None:
-    """Recover the latent vectors c behind corrupted outputs v = max(floor, A c + b) + outliers + noise of a layer.
+    """Recover latent vectors behind corrupted outputs of a layer.
 
-    The layer A, b is known, or was learned by unrelu fit or unrelu factor. Writes the outputs as they were before
-    corruption, max(floor, A c + b): outliers corrected, missing cells filled in.
+    The outputs are v = max(floor, A c + b) + outliers + noise, of a layer A, b that is given, or learned by unrelu fit
+    or unrelu factor. Writes max(floor, A c + b): outliers corrected, missing cells filled in.
     """
     for path in [path for path in paths if os.path.exists(path) and weights.exists()]:
         if os.path.samefile(path, weights):
@@ -254,12 +257,12 @@ def recover(
     from unrelu.limits import floor_per_column
     from unrelu.recovery import LatentLasso, RobustLatent
     from unrelu.recovery.latent_estimator import ReLULatentRecovery
-    from unrelu.recovery.latent_methods import prior_named
+    from unrelu.recovery.latent_methods import find_prior
     from unrelu.report.recovery import recover_picture
     from unrelu.report.tables import facts, numbered, rows
     from unrelu.validation import check_choice
 
-    check_choice("method", method, list(options.METHODS["recover"]))
+    check_choice("method", method, ("robust", "lasso"))
     check_choice("prior", prior or "none", _PRIORS)
     robust = {"--prior": prior not in (None, "none"), "--noise-scale": noise_scale is not None}
     lasso = {"--penalty": penalty is not None, "--intercept": intercept}
@@ -271,9 +274,9 @@ def recover(
     names = table.feature_names if own_names is None else tuple(own_names[j] for j in at)
     limit = floor_per_column(options.limits("--floor", floor), len(at), names) if floor else own_floor[at]
     how: LatentMethod = LatentLasso(penalty, intercept)
-    if method == "robust":  # latent numbers of a fitted layer are Gaussian where nothing else is said
+    if method == "robust":  # latent numbers of a fitted layer are Gaussian by default
         named = prior or ("gaussian" if fitted else "none")
-        how = RobustLatent(prior_named(None if named == "none" else named), noise_scale)
+        how = RobustLatent(find_prior(None if named == "none" else named), noise_scale)
     layer = slopes[at], bias[at], how
     try:
         recovery = ReLULatentRecovery(*layer, floor=limit, floor_tolerance=floor_tolerance, random_state=seed)
@@ -288,8 +291,8 @@ def recover(
         outliers=(found.outliers, names),
         picture=lambda: recover_picture(found, limit, table, names),
     )
-    told = rows(found, f"{weights} in {job.seconds:.2f} s", names)
-    return job.answer({"weights": weights, **facts(found, names)}, told)
+    shown = rows(found, f"{weights} in {job.seconds:.2f} s", names)
+    return job.answer({"weights": weights, **facts(found, names)}, shown)
 
 
 @command
@@ -298,44 +301,42 @@ def peel(
     paths: Annotated[list[str], options.tables("Tables of outputs")],
     widths: Annotated[
         str,
-        "Hidden units of every layer to peel off, outermost first, as 30,8; auto for a number not known.",
+        "Hidden units of each layer, outermost first, as 30,8. auto where a number is to be found.",
         {"metavar": "WIDTHS"},
     ] = "auto",
     inputs: Annotated[
         str | None,
-        "Inputs z of the innermost layer, where it has fewer of them than units, as generators have: the"
-        " network is recovered down to them.",
-        {"metavar": "INTEGER|auto"},
+        "Inputs of a generator, fewer than the innermost units. The network is recovered down to them.",
+        {"metavar": "N|auto"},
     ] = None,
-    max_seconds: Annotated[float | None, "Time for the search; what was found until then is written."] = None,
-    linear: Annotated[bool, "The outputs are x = A h, not rectified: negative values are allowed."] = False,
-    output_bias: Annotated[bool, "The outputs are x = A h + a (with --linear)."] = False,
-    method: Annotated[str | None, "How to find the weights: see below."] = None,
+    max_seconds: Annotated[float | None, "Time for the search; what it found is written."] = None,
+    linear: Annotated[bool, "The outputs are x = A h, not rectified. They may be negative."] = False,
+    output_bias: Annotated[bool, "With --linear: the outputs are x = A h + a.", RARE] = False,
+    method: Annotated[
+        str | None,
+        "With --linear: how to find the weights. facets: by default, of any sign, by facets of the rows; separable: few"
+        " units with weights >= 0, by extreme rows, without --inputs.",
+        {"metavar": "facets|separable", **RARE},
+    ] = None,
     hidden_method: Annotated[
-        str, "How the innermost units' distribution is learned: a --method of unrelu fit."
+        str, "How to fit the innermost units' distribution, as unrelu fit.", {"metavar": "METHOD", **RARE}
     ] = "one_pass",
-    floor: Annotated[list[str] | None, options.floor("The floor of the outputs: a number (0 by default)")] = None,
+    floor: Annotated[list[str] | None, options.floor("The floor of the outputs; 0 by default")] = None,
     floor_tolerance: options.Tolerance = 0.0,
     reading: options.TableOptions = options.EVERYTHING,
     output: Annotated[Path, options.output("The file of layers to write.", "Layers", fact="layers_file")] = Path(
         "layers.npz"
     ),
-    hidden: Annotated[
-        Path | None,
-        options.also("Also write the innermost units: a table, empty in rows not explained.", "Hidden units", "table"),
-    ] = None,
-    latent: Annotated[
-        Path | None,
-        options.also("Also write the inputs (with --inputs): a table, empty in rows without.", "Inputs", "table"),
-    ] = None,
+    hidden: Annotated[Path | None, options.also("Also write innermost units.", "Hidden units", "table")] = None,
+    latent: Annotated[Path | None, options.also("With --inputs: also write them.", "Inputs", "table")] = None,
     picture: Annotated[Path | None, options.picture("weights, units and inputs")] = None,
-    seed: Annotated[int, "Seeds the search.", {"min": 0}] = 0,
+    seed: Annotated[int, "Seed of the search.", {"min": 0, **RARE}] = 0,
 ) -> Answer | None:
-    """Learn the layers of a network x = ReLU(A h + b), h = ReLU(...), from a table of its outputs x alone.
+    """Recover the layers of a ReLU network from its outputs alone.
 
-    The innermost units are rectified Gaussian, and their distribution is learned. If a layer cannot be peeled off,
-    those above it are written nevertheless, with exit code 2. So are the units found when --max-seconds are over; an
-    interrupt of a search with --inputs writes them as well (exit code 130).
+    The network is x = ReLU(A h + b), h = ReLU(...); its innermost units are rectified Gaussian. If a layer cannot be
+    peeled off, those above it are written nevertheless, with exit code 2. So are the units found when --max-seconds
+    are over; an interrupt of a search with --inputs writes them as well (exit code 130).
     """
     q = None if inputs is None else options.number_or_auto("--inputs", inputs)
     layers = _widths(widths)
@@ -346,13 +347,13 @@ def peel(
 
     from unrelu.methods import method_named
     from unrelu.recovery.layers.facets import INTERRUPTED as STOPPED
-    from unrelu.recovery.two_layer_estimator import checked_limits
+    from unrelu.recovery.two_layer_estimator import check_limits
     from unrelu.report.layers import Network, peel_picture
     from unrelu.report.pictures import cells_of, evenly
     from unrelu.report.tables import facts, numbered, rows
     from unrelu.validation import counted
 
-    checked_limits(None, max_seconds)
+    check_limits(None, max_seconds)
     method_named(hidden_method)
     own = {"n_inputs": q, "max_seconds": max_seconds, "hidden_method": hidden_method, "random_state": seed}
     table = job.opened(floor)
@@ -360,14 +361,14 @@ def peel(
     failure = None
     with job.progress() as progress:
         if linear:
-            asked = (layers[0], method or "facets")
-            content, units, z = _linear(table, asked, {**own, "output_bias": output_bias}, progress)
+            first_two = (layers[0], method or "facets")
+            content, units, z = _linear(table, first_two, {**own, "output_bias": output_bias}, progress)
         else:
             of_floor = {"floor": options.limits("--floor", floor or ["0.0"]), "floor_tolerance": floor_tolerance}
             content, units, z, failure = _rectified(table, layers, {**own, **of_floor}, progress)
     network = Network.of(content).with_inputs(z)
-    known = network.input_weights is not None
-    lacking = not known and job.leave_out("latent", "The inputs were not found: no table of them is written.")
+    has_inputs = network.input_weights is not None
+    lacking = not has_inputs and job.leave_out("latent", "The inputs were not found: no table of them is written.")
 
     def beside() -> tuple[FloatArray, FloatArray]:
         """Some rows of the table that the network explains, and as many of the network."""
@@ -379,7 +380,7 @@ def peel(
         layers_file=content.save,
         hidden=(units, numbered("h", units.shape[1])),
         latent=(z, numbered("z", z.shape[1])),
-        picture=lambda: peel_picture(network, units, beside() if known else None),
+        picture=lambda: peel_picture(network, units, beside() if has_inputs else None),
     )
     first, last, count = network.layers[0], network.layers[-1], len(network.layers)
     if failure is not None:
@@ -407,7 +408,7 @@ def _refuse_together(
         raise InvalidParameterError(
             f"--latent: {q} inputs behind {innermost} units are not looked for; --inputs must be below --widths."
         )
-    check_choice("method", method or "facets", list(options.METHODS["peel"]))
+    check_choice("method", method or "facets", ("facets", "separable"))
     for name in ("--output-bias", "--method"):
         if name in given and not linear:
             raise InvalidParameterError(f"{name} is for outputs that are not rectified: add --linear.")
@@ -422,9 +423,9 @@ def _refuse_together(
 
 
 def _linear(
-    table: Samples, asked: tuple[int | str, str], own: dict[str, Any], progress: Progress
+    table: Samples, first_two: tuple[int | str, str], own: dict[str, Any], progress: Progress
 ) -> tuple[TwoLayerReLULearner, FloatArray, FloatArray]:
-    """The layer x = A h + a: what is saved, and units and inputs of every row of the table.
+    """The learner of the layer x = A h + a, and units and inputs of every row of the table.
 
     Both are NaN in rows that the layers do not explain; inputs have no columns where none were found.
     """
@@ -432,7 +433,7 @@ def _linear(
 
     from unrelu.recovery.two_layer_estimator import TwoLayerReLULearner
 
-    learner = TwoLayerReLULearner(*asked, **own).with_progress(progress).fit(table)
+    learner = TwoLayerReLULearner(*first_two, **own).with_progress(progress).fit(table)
     units = learner.hidden_units(table)
     z = learner.transform(table) if hasattr(learner, "input_weights_") else units[:, :0]
     for found in (units, z):
@@ -443,7 +444,7 @@ def _linear(
 def _rectified(
     table: Samples, widths: list[int | str], own: dict[str, Any], progress: Progress
 ) -> tuple[Peeled, FloatArray, FloatArray, CannotPeelError | None]:
-    """The same of layers that are rectified; those above one that cannot be peeled off, and why it cannot."""
+    """The layers of rectified outputs, units and inputs; the error where a layer cannot be peeled off."""
     import numpy as np
 
     import unrelu

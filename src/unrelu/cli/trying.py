@@ -27,9 +27,10 @@ def demo(
     output: Annotated[Path, options.output("The folder to write to, created if missing.")] = Path("unrelu-demo"),
     seed: Annotated[int, "Seed of the network's training.", {"min": 0, "max": 2**32 - 1}] = 0,
 ) -> Answer | None:
-    """Learn a network's hidden layer from its ReLU activations alone, and compare with the truth.
+    """Learn a hidden layer from its ReLU activations; needs no file.
 
-    Needs no file and no network connection. Writes model.npz and demo.png.
+    The network is trained on scikit-learn's digits, and what is learned of its layer is compared with the truth.
+    Writes model.npz and demo.png.
     """
     model_path = output / "model.npz"
     with output_folder(output):
@@ -39,7 +40,7 @@ def demo(
 
         from unrelu.contracts import Step
 
-        with job.progress(diagnostics=False) as progress:  # the text below tells of the diagnostics in one line
+        with job.progress(diagnostics=False) as progress:  # the text below has the diagnostics in one line
             progress(Step("Training a network on images of digits"))
             from unrelu.report import trying as digits
             from unrelu.report.model import fit_details
@@ -59,7 +60,7 @@ def demo(
                 picture=lambda: digits.layer_picture(kept, names, (true, naive, distribution), learner.mean_stderr_),
             )
     share, skewness = float((kept <= 0.0).mean()), digits.mean_absolute_skewness(kept)
-    doubtful = len({column for diagnostic in learner.report_.diagnostics for column in diagnostic.columns})
+    warned = len({column for diagnostic in learner.report_.diagnostics for column in diagnostic.columns})
     facts = {
         "rows": len(before),
         "units": len(names),
@@ -67,7 +68,7 @@ def demo(
         "training_accuracy": accuracy,
         "share_floored": share,
         "mean_absolute_skewness": skewness,
-        "units_in_doubt": doubtful,
+        "units_with_warnings": warned,
         "errors": errors,
         "seconds": {name: round(value, 6) for name, value in seconds.items()},
         "seed": seed,
@@ -77,37 +78,36 @@ def demo(
         f" (training accuracy {accuracy:.1%}).",
         f"Seen: the ReLU activations of {len(names)} units, {share:.1%} of them 0.",
         *([f"Left out, as never above 0 or constant: {', '.join(dropped)}."] if dropped else []),
-        "Wanted: the moments of the pre-activations, which are known here and serve as the truth.",
+        "Estimated: the moments of the pre-activations. Those of the pre-activations themselves are the truth here.",
         digits.comparison_table(errors, seconds),
         "Errors of mean and std are in units of each unit's true standard deviation.",
-        f"The pre-activations are not exactly normal (mean absolute skewness {skewness:.2f});",
-        "the last line shows what as many exactly normal rows would give.",
-        *([f"unrelu fit would warn of it ({doubtful} units)."] if doubtful else []),
+        f"The pre-activations are not exactly normal (mean absolute skewness {skewness:.2f}).",
+        *([f"unrelu fit warns of it ({warned} units)."] if warned else []),
     ]
     return job.answer(facts, shown, [f"Next: unrelu info {model_path}"])
 
 
 @command
 def reproduce(
-    name: Annotated[str, typer.Argument(help=f"Which: {NAMES}.", metavar="NAME")],
-    quick: Annotated[bool, "Fewer runs and points: under two minutes instead of under thirty."] = False,
+    name: Annotated[str, typer.Argument(help=f"{NAMES}.", metavar="NAME")],
+    quick: Annotated[bool, "Fewer runs and points: two minutes instead of thirty."] = False,
     output: Annotated[Path, options.output("The folder to write to, created if missing.")] = Path("unrelu-reproduce"),
     seed: Annotated[int, "Seed of all random draws.", {"min": 0, "max": 2**63 - 1}] = 0,
 ) -> Answer | None:
-    """Run an experiment of the papers again and check what they say of it.
+    """Run an experiment of the papers again, and check its claims.
 
-    Writes a CSV of every run, a picture laid out like the paper's with our method beside, and a checklist of the
+    Writes a csv file of every run, a picture laid out like the paper's with our method beside, and a checklist of the
     paper's claims, each held or not held under every reading of what the paper leaves open. If interrupted, the same
     command goes on where it stopped.
     """
-    from unrelu.papers.experiments import experiment_named
+    from unrelu.papers.experiments import find_experiment
     from unrelu.papers.runner import Journal
     from unrelu.papers.runner import reproduce as run
     from unrelu.papers.study import Study
     from unrelu.report.trying import reproduction_picture
     from unrelu.validation import warn
 
-    study = Study(experiment_named(name), quick, seed)
+    study = Study(find_experiment(name), quick, seed)
     outputs = {
         "csv": Output(output / f"{study.stem}.csv", "Results", "kept"),
         "checklist": Output(output / f"{study.stem}-checklist.md", "Checklist", "kept"),
@@ -135,7 +135,7 @@ def reproduce(
 def _answer(job: Job, study: Study, readings: tuple[Reading, ...], journal: Journal) -> Answer | None:
     from unrelu.notebook import Table
 
-    told = []
+    found = []
     for reading in readings:
         claims = [
             {
@@ -148,7 +148,7 @@ def _answer(job: Job, study: Study, readings: tuple[Reading, ...], journal: Jour
             }
             for claim in reading.claims
         ]
-        told.append({"name": reading.name, "says": reading.says, "claims_held": reading.held, "claims": claims})
+        found.append({"name": reading.name, "says": reading.says, "claims_held": reading.held, "claims": claims})
     facts = {
         "name": study.experiment.name,
         "quick": study.quick,
@@ -157,7 +157,7 @@ def _answer(job: Job, study: Study, readings: tuple[Reading, ...], journal: Jour
         "runs": study.runs,
         "trials": len(journal),
         "trials_found": journal.found,
-        "readings": told,
+        "readings": found,
     }
     resumed = f", {journal.found} more were finished before" if journal.found else ""
     lines = [

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from unrelu.cli import options
 from unrelu.cli.frame import Answer, Job, command
+from unrelu.cli.options import RARE
 from unrelu.errors import InvalidParameterError
 
 if TYPE_CHECKING:
@@ -28,54 +29,48 @@ def impute(
     median: Annotated[bool, "Fill in medians instead of means."] = False,
     quantile: Annotated[
         list[str] | None,
-        "Also these quantiles, as .05,.95: one more column NAME_q05, NAME_q95 for each.",
+        "Also these quantiles, as .05,.95. One more column NAME_q05, NAME_q95 for each.",
         {"metavar": "LEVELS"},
     ] = None,
     draws: Annotated[
         int | None,
-        "Instead this many completed tables, drawn at random, one below the other: the first column, draw,"
+        "Multiple imputation: this many completed tables. One stands below the other; the first column, draw,"
         " counts them from 1.",
         {"min": 1},
     ] = None,
-    fill: Annotated[str, "Which cells: hidden (at a limit), missing, or both.", {"metavar": "CELLS"}] = "both",
+    fill: Annotated[
+        str, "Cells to fill: hidden (at a limit), missing, or both.", {"metavar": "hidden|missing|both", **RARE}
+    ] = "both",
     below: Annotated[
         str,
-        "What a value below its floor is filled in with: latent, the value before the floor cut it off; floor,"
-        " what the table would show; or auto, latent, but what the table would show in missing cells of columns"
-        " whose floor is 0, such as rain.",
-        {"metavar": "KIND"},
+        "What stands for a value below its floor. latent: the value before the floor cut it off; floor: what the table"
+        " would show; auto: latent, but what the table would show in missing cells of columns whose floor is 0, such as"
+        " rain.",
+        {"metavar": "latent|floor|auto", **RARE},
     ] = "auto",
     parameters: Annotated[
         str | None,
-        "With --draws: drawn, each table from a model drawn anew from the uncertainty of the fit (unless"
-        " --model is given), or fitted, all from one model.",
-        {"metavar": "KIND"},
+        "With --draws. drawn: each table from a model drawn anew from the uncertainty of the fit (unless --model is"
+        " given); fitted: all from one model.",
+        {"metavar": "drawn|fitted", **RARE},
     ] = None,
     fitting: options.FitOptions = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
-    output: Annotated[
-        Path, options.output("The completed table, its kind by extension.", "Completed table", "table")
-    ] = Path("completed.csv"),
-    std: Annotated[
-        Path | None,
-        options.also("Also write the standard deviations of the cells; 0 where seen.", "Standard deviations", "table"),
-    ] = None,
-    mask: Annotated[
-        Path | None, options.also("Also write a table of 1 where a cell was filled.", "Mask", "table")
-    ] = None,
-    picture: Annotated[Path | None, options.picture("the columns with most hidden cells")] = None,
-    seed: Annotated[int, "Seed of the fit and of the draws.", {"min": 0}] = 0,
+    output: Annotated[Path, options.output("The completed table.", "Completed table", "table")] = Path("completed.csv"),
+    std: Annotated[Path | None, options.also("Cells' standard deviations.", "Standard deviations", "table")] = None,
+    mask: Annotated[Path | None, options.also("A table of 1 where a cell was filled in.", "Mask", "table")] = None,
+    picture: Annotated[Path | None, options.picture("columns with most filled cells")] = None,
+    seed: Annotated[int, "Seed of the fit and of the draws.", {"min": 0, **RARE}] = 0,
 ) -> Answer | None:
-    """Fill in cells at their floor (or ceiling) and missing ones by what the rest of their row says.
+    """Fill in non-detects and missing cells from the rest of their row.
 
-    Floored cells get a value below their floor, missing ones any, but none below a floor of 0, in the table's units,
-    unless --fill or --below say otherwise; seen cells stay as they are. Means are nearest to the truth; --draws gives
-    tables with the right spread and correlations, and, as there are several, the uncertainty.
+    A non-detect gets a value below its limit, a missing cell any (none below a floor of 0); seen cells stay. Means are
+    nearest to the truth cell by cell; for statistics of the completed table use --draws.
     """
     if draws is not None and (median or quantile):
         raise InvalidParameterError("--draws fills in random values: leave out --median and --quantile, or --draws.")
     if parameters is not None and draws is None:
-        raise InvalidParameterError("--parameters is of draws: give --draws, or leave it out.")
+        raise InvalidParameterError("--parameters is for draws: give --draws, or leave it out.")
     levels = options.levels("--quantile", quantile)
     if draws:
         job.expect("output", f"Completed table{'s' * (draws > 1)}", "columns")
@@ -86,7 +81,7 @@ def impute(
     from unrelu.report.tables import facts, rows
 
     with job.progress(diagnostics=False) as progress:
-        filling = Filling(fill, below)  # refused before anything is read
+        filling = Filling(fill, below)  # wrong words are refused before anything is read
         imputer, table = learned(job, FloorImputer, progress)
         imputer.set_params(fill=filling.fill, below=filling.below)
         kept = {name for name, wanted in (("std", std), ("mask", mask), ("rows", picture)) if wanted is not None}
@@ -97,8 +92,8 @@ def impute(
             mask=lambda path: done.write_kept("mask", path),
             picture=done.picture,
         )
-    asked = {"draws": draws, "quantiles": levels, "fill": fill, "below": below}
-    return job.answer({**asked, **facts(done)}, rows(done, job.by()), fitted=imputer)
+    settings = {"draws": draws, "quantiles": levels, "fill": fill, "below": below}
+    return job.answer({**settings, **facts(done)}, rows(done, job.by()), fitted=imputer)
 
 
 @command
@@ -107,21 +102,20 @@ def predict(
     paths: options.Tables,
     column: Annotated[str, "The column to predict.", {"metavar": "NAME"}],
     model: options.Model = None,
-    quantiles: Annotated[str, "The quantiles to give, as .05,.5,.95.", {"metavar": "LEVELS"}] = ".05,.5,.95",
+    quantiles: Annotated[str, "The quantiles to write.", {"metavar": "LEVELS"}] = ".05,.5,.95",
     uncut: Annotated[
-        bool, options.option("Predict what is hidden by the floor, instead of what the table shows.", "--hidden")
+        bool, options.option("Predict values below the limit, not what a table shows.", "--hidden")
     ] = False,
     fitting: options.FitOptions = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
-    output: Annotated[Path, options.output(f"One line per row: {options.KINDS}.", "Predictions", "columns")] = Path(
-        "predicted.csv"
-    ),
-    seed: Annotated[int, "Seed of the methods that draw.", {"min": 0}] = 0,
+    output: Annotated[Path, options.output("One line per row.", "Predictions", "columns")] = Path("predicted.csv"),
+    seed: Annotated[int, "Seed of the methods that draw.", {"min": 0, **RARE}] = 0,
 ) -> Answer | None:
-    """Predict a column from the others: mean, standard deviation, quantiles, and the probability to be at its floor.
+    """Predict one column from the others, row by row.
 
-    The column's own cells are not looked at but to say how near the predictions come. With --model the table may lack
-    the column. Rows that were learned from are predicted a little too well: for a fair figure give --model of others.
+    Writes mean, standard deviation, quantiles, and the probability of a non-detect. The column's own cells only serve
+    to say how near the predictions come; with --model the table may lack it. Rows that the model was fitted to are
+    predicted a little too well.
     """
     levels = options.levels("--quantiles", [quantiles])
     if not levels:
@@ -141,18 +135,18 @@ def predict(
         j = distribution.index_of(int(column) if distribution.feature_names is None and column.isdecimal() else column)
         found = PredictedColumn(distribution, j, levels)
         job.write(output=found.lines(imputer, table, uncut=uncut))
-    asked = {"column": column, "quantiles": levels, "hidden": uncut}
-    return job.answer({**asked, **facts(found)}, rows(found, job.by(), column), fitted=imputer)
+    settings = {"column": column, "quantiles": levels, "hidden": uncut}
+    return job.answer({**settings, **facts(found)}, rows(found, job.by(), column), fitted=imputer)
 
 
 def _found(column: str, job: Job) -> bool:
-    """Whether the table has the column; it is read with the column, or without one that only a model knows."""
+    """Whether the table has the column. It is read with the column, or without one that only a model has."""
     from unrelu.cli.inputs import names_in
     from unrelu.validation import suggestion
 
     reading = job.reading
     if column in reading.drop or column in reading.id:
-        raise InvalidParameterError(f"--column asks for {column!r}, which --drop or --id leaves out: choose one.")
+        raise InvalidParameterError(f"--column names {column!r}, which --drop or --id leaves out: choose one.")
     names = names_in(job)
     if not names or column in names:
         job.reading = replace(reading, columns=[*reading.columns, column] if reading.columns else [])
@@ -168,25 +162,20 @@ def _found(column: str, job: Job) -> bool:
 def score(
     job: Job,
     paths: options.Tables,
-    model: Annotated[Path | None, "Judge by this model file; by default the table's inlier rows are learned."] = None,
-    cells: Annotated[bool, "Score single cells, and how surely each is bad; -o writes all, or the --top."] = False,
-    top: Annotated[
-        int | None, "How many of the most outlying rows or cells to show: 10 by default.", {"min": 0}
-    ] = None,
-    false_alarm_rate: Annotated[float, "The share flagged of the rows of a clean table that the model fits."] = 0.01,
+    model: Annotated[Path | None, "Use this model file, not a fit of the inlier rows."] = None,
+    cells: Annotated[bool, "Score cells, not rows. -o writes all of them, or the --top."] = False,
+    top: Annotated[int | None, "Show this many rows or cells; 10 by default.", {"min": 0}] = None,
+    false_alarm_rate: Annotated[float, "Flag this share of the rows of a clean table.", RARE] = 0.01,
     fitting: options.FittingByOneMethod = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
-    output: Annotated[
-        Path | None, options.output(f"Also write one line per row: {options.KINDS}.", "Scores", "columns")
-    ] = None,
-    picture: Annotated[Path | None, options.picture("the scores, or of the table's bad cells")] = None,
-    seed: Annotated[int, "Seed of the fit and of the simulated rows.", {"min": 0}] = 0,
+    output: Annotated[Path | None, options.output("Also write one line per row or cell.", "Scores", "columns")] = None,
+    picture: Annotated[Path | None, options.picture("the scores, or the bad cells")] = None,
+    seed: Annotated[int, "Seed of the fit and of the simulated rows.", {"min": 0, **RARE}] = 0,
 ) -> Answer | None:
-    """Score every row of a table, and show the most outlying rows and cells; or, with --cells, score every cell.
+    """Find outlying rows of a table or, with --cells, outlying cells.
 
-    A p-value is the share of the model's own rows that are as outlying; the score is a row's log density. Rows with a
-    p-value below the false alarm rate are flagged: that share of a clean table, if the model fits it. Of a table that
-    is not normal above its floors more are flagged: --margins auto learns how its columns are skewed.
+    A row's score is its log density, its p-value the share of the model's own rows that score as low. Rows with a
+    p-value below --false-alarm-rate are flagged: that share of a clean table, if the model fits it.
     """
     from unrelu.cli.inputs import learned
     from unrelu.estimators import FloorImputer, FloorOutlierDetector
@@ -198,22 +187,23 @@ def score(
         method = "robust_cells" if cells else "robust"
         detector, table = learned(job, FloorOutlierDetector, progress, method, false_alarm_rate=false_alarm_rate)
         if not cells:
-            verdict = detector.judge(table, top=most, cells_of="top" if output is None else "flagged")
+            scored = detector.score_table(table, top=most, cells_of="top" if output is None else "flagged")
     if not cells:
         ids, names = table.ids(), labels(detector.distribution_)
         job.write(
-            output=outliers.score_lines(detector, verdict, ids),
-            picture=lambda: outliers.outlier_picture(verdict, names, false_alarm_rate),
+            output=outliers.score_lines(detector, scored, ids),
+            picture=lambda: outliers.outlier_picture(scored, names, false_alarm_rate),
         )
-        shown = rows(verdict, job.by("the model of their inlier rows"), detector, ids)
-        return job.answer(facts(verdict, detector, ids), shown, fitted=detector)
-    # The most outlying cells; all of them where they are written and nobody asks for fewer.
+        shown = rows(scored, job.by("a model fitted to their inlier rows"), detector, ids)
+        return job.answer(facts(scored, detector, ids), shown, fitted=detector)
+    # The most outlying cells; all of them where they are written, without --top.
     kept = most if top is not None or output is None else None
-    distribution, sizes = detector.distribution_, (detector.outlier_score(table), detector.cell_probabilities(table))
+    distribution = detector.distribution_
+    sizes = detector.cell_outlier_score(table, signed=True), detector.cell_probabilities(table)
     imputer = FloorImputer.from_model(distribution, floor_tolerance=detector.floor_tolerance)
-    found = outliers.OutlierCellCounts(distribution, sizes, imputer.cells(table), kept, table.ids())
+    found = outliers.OutlyingCells(distribution, sizes, imputer.cells(table), kept, table.ids())
     job.write(output=found.lines(), picture=lambda: outliers.bad_cell_picture(*sizes, found.names))
-    shown = rows(found, job.by("the model of the inlier rows"), most)
+    shown = rows(found, job.by("a model fitted to the inlier rows"), most)
     return job.answer(facts(found, most), shown, fitted=detector)
 
 
@@ -222,25 +212,21 @@ def clean(
     job: Job,
     paths: options.Tables,
     model: options.Model = None,
-    impute: Annotated[bool, "Fill bad cells in by what the rest of their row says; missing else."] = False,
-    level: Annotated[
-        float, "The probability of being bad beyond which a cell is changed.", {"min": 0.0, "max": 1.0}
-    ] = 0.5,
+    impute: Annotated[bool, "Impute bad cells; otherwise they become missing."] = False,
+    level: Annotated[float, "Change cells that are bad with a higher probability.", {"min": 0.0, "max": 1.0}] = 0.5,
     fitting: options.FittingByOneMethod = options.USUAL,
     reading: options.TableOptions = options.EVERYTHING,
-    output: Annotated[
-        Path, options.output("The cleaned table, its kind by extension.", "Cleaned table", "table")
-    ] = Path("cleaned.csv"),
+    output: Annotated[Path, options.output("The cleaned table.", "Cleaned table", "table")] = Path("cleaned.csv"),
     changes: Annotated[
-        Path | None, options.also("Also write a line for every cell that was changed.", "Changes", "columns")
+        Path | None, options.also("Also write a line for every changed cell.", "Changes", "columns")
     ] = None,
     picture: Annotated[Path | None, options.picture("the table's bad cells")] = None,
-    seed: Annotated[int, "Seed of the fit.", {"min": 0}] = 0,
+    seed: Annotated[int, "Seed of the fit.", {"min": 0, **RARE}] = 0,
 ) -> Answer | None:
-    """Write a table with its bad cells made missing, or imputed, and say what was changed.
+    """Remove or impute the bad cells of a table, and list them.
 
-    The table's inlier cells are learned as by fit --method robust_cells. Cells that are bad with a probability above
-    --level are changed, those of outlier rows among them; all others stay as they are. The input is never overwritten.
+    The inlier cells are fitted as by fit --method robust_cells (cellwise outliers). All other cells stay as they are,
+    and the input is never overwritten.
     """
     from unrelu.cli.inputs import learned
     from unrelu.estimators import FloorOutlierDetector
@@ -257,22 +243,20 @@ def clean(
 @command
 def sample(
     job: Job,
-    model: Annotated[
-        Path, typer.Argument(help="A model file, layers of unrelu peel, or a saved learner.", metavar="MODEL")
-    ],
-    rows: Annotated[int, options.option("Number of rows to draw.", "--rows", "-n", min=1)] = 1000,
+    model: Annotated[Path, typer.Argument(help="A model file, layers of unrelu peel, or a learner.", metavar="MODEL")],
+    rows: Annotated[int, options.option("Number of rows.", "--rows", "-n", min=1)] = 1000,
     beyond_range: Annotated[
         bool,
-        "With columns that have a margin: let values leave the range of the table learned from, and whole"
-        " numbers have fractions.",
+        "Let values leave the range of the fitted table, and whole numbers have fractions. For columns with a margin.",
+        RARE,
     ] = False,
     output: options.Rows = "-",
     seed: options.Seed = None,
 ) -> Answer | None:
-    """Draw rows from a model, with exact zeros (floors) where a value falls below its floor.
+    """Draw a synthetic table from a model.
 
-    A model that was fitted with --margins gives a synthetic table: the same margins, zeros and dependence. Values stay
-    in the range seen, and whole numbers whole. Of a file of layers: rows of the network; columns whose weights its
+    It has the same margins, non-detects (values at the floor) and dependence as the table that was fitted; values stay
+    in the range seen, and whole numbers whole. A file of layers gives rows of its network; columns whose weights the
     table did not determine are empty.
     """
     from unrelu.cli.inputs import source_in
@@ -296,26 +280,26 @@ def simulate(
         int | None, options.option("Latent inputs; as many as columns by default.", "--components", "-k", min=1)
     ] = None,
     condition_number: Annotated[
-        float | None, "Of the covariance; 10 by default, 1 with one component.", {"min": 1.0}
+        float | None, "Condition number of the covariance. 10 by default, 1 with one component.", {"min": 1.0}
     ] = None,
-    mean: Annotated[str, "Signs of the means.", {"metavar": "<signed|nonnegative>"}] = "nonnegative",
+    mean: Annotated[str, "Signs of the means.", {"metavar": "signed|nonnegative"}] = "nonnegative",
     outliers: Annotated[float, "Share of rows replaced by outliers around 5.", {"min": 0.0, "max": 0.999}] = 0.0,
     output: options.Rows,
     truth: Annotated[Path | None, options.also("Also write the true model to this file.", "True model")] = None,
     seed: options.Seed = None,
 ) -> Answer | None:
-    """Write rows of a random model x = ReLU(W z + b), and on request the true model beside them."""
+    """Write rows of a random model x = ReLU(W z + b), and the model."""
     import numpy as np
 
     from unrelu.synthetic import random_model
-    from unrelu.validation import counted
+    from unrelu.validation import check_choice, counted
 
     # Independent streams for model, rows and outliers: more outliers do not change the other rows.
     streams = [np.random.default_rng(child) for child in np.random.SeedSequence(seed).spawn(3)]
     if condition_number is None:
         condition_number = 1.0 if 1 in (columns, components) else 10.0
-    signs: Any = mean  # random_model refuses others
-    distribution = random_model(columns, components, condition_number, signs, streams[0])
+    check_choice("mean", mean, ("signed", "nonnegative"))
+    distribution = random_model(columns, components, condition_number, cast(Any, mean), streams[0])
     facts: dict[str, Any] = {
         "rows": rows,
         "columns": columns,

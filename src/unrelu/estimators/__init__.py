@@ -1,6 +1,7 @@
-"""The scikit-learn skin: ``fit`` validates, calls the core and stores attributes.
+"""Estimators with scikit-learn's interface: ``fit`` validates, calls the core and stores attributes.
 
-This page has the estimators, and what one of your own stands on: their base, and a table read and looked at by hand.
+This module offers the estimators, and the parts of an estimator of your own: the base class, and the functions that
+read a table and learn its columns.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
-"""Does the model fit, and what helps where it does not? For a learner, and for a model that is given.
+"""Checks of a learner or of a given model: does it fit, and which remedy helps where it does not?
 
-Remedies are tried on the table, and judged on one scale: each is fitted to one half of the rows and gives the other
-half a log density, in the units of the table, and the other way round. What a method says of outlier rows, bad cells or
-groups belongs to its density, so that all compare: a remedy may help where rows that it has not seen are clearly
-likelier than by the model that is in force. It helps if fewer columns and pairs then fail, by a check of its own with
-few simulated tables.
+Remedies are tried on the table, and compared on one scale: each is fitted to one half of the rows and gives the other
+half a log density, in the units of the table, and the other way round. The density of a method includes its models of
+outlier rows, bad cells and groups, so that all densities can be compared: a remedy may help where rows that it has not
+seen are clearly likelier than under the present model. It helps if fewer columns and pairs then fail, by a check of its
+own with few simulated tables.
 """
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Any, TypeAlias
@@ -24,7 +24,6 @@ from unrelu.checks.fit_check import Rows as SampledRows
 from unrelu.contracts import Assumptions, Block, FloatArray, Progress, Samples, Step, no_progress
 from unrelu.errors import UnreluError
 from unrelu.estimators.base import Table, columns_of
-from unrelu.estimators.fits import noting_warnings
 from unrelu.estimators.mixture import RectifiedGaussianMixture
 from unrelu.estimators.preparation import prepare
 from unrelu.fit.one_pass import learn_record
@@ -33,15 +32,15 @@ from unrelu.methods import Auto, FullLikelihood, OnePass, Robust, RobustCells, m
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.pair_moments import PairMomentsQuestion
 from unrelu.tables.prepared import prepared
-from unrelu.validation import counted
+from unrelu.validation import counted, refuse_old_names
 
-_INLIER = 0.5  # weights from which on a robust fit's rows are looked at
-_SIMULATIONS = 39  # tables by which a remedy is judged
+_INLIER = 0.5  # weights from which on a robust fit's rows are inliers
+_SIMULATIONS = 39  # tables by which a remedy is checked
 _MOST_ROWS, _MOST_CELLS = (3000, 1000, 1000), (60_000, 20_000, 20_000)  # that remedies are tried on, by stage
 _MOST_COLUMNS = 60  # beyond which only margins are tried
 _MOST_OUTLIERS = 0.25  # rows that may be left out: more are a group of interest, fewer are none
 _APART, _UNLIKE = 1.0, 0.5  # groups: distance of means in a column, and of correlations
-_FARTHEST = 20.0  # log density by which one row may speak
+_FARTHEST = 20.0  # the most that one row counts, in log density
 _CLEAR, _LEAST = 2.5, 5.0  # standard errors of a gain, and log density of all rows, from which it counts
 _NEARLY = 0.9  # of the largest gain
 _TAILS = "the rows have heavy tails and no outliers"
@@ -54,9 +53,9 @@ Recheck: TypeAlias = Callable[[Any], FitCheck]
 def check_learner(
     learner: Any, samples: Samples, assumptions: Assumptions, wanted: Mapping[str, Any], progress: Progress
 ) -> FitCheck:
-    """The check of what a fitted learner's parameters make of the rows, each column with the margin that it was given.
+    """The check of a learner with the parameters of a fitted one, each column with the margin of the fit.
 
-    Outlier rows and bad cells of the robust methods are left out; what is left is fitted as they do, in one pass.
+    Outlier rows and bad cells of the robust methods are left out; the rest is fitted as these methods do, in one pass.
     """
     simulations = Simulations(**wanted)
     rows = sampled_rows(samples, assumptions, simulations.seed, progress)
@@ -74,8 +73,7 @@ def check_learner(
     few = replace(simulations, number=min(simulations.number, max(_SIMULATIONS, math.ceil(1.0 / simulations.level))))
 
     def recheck(other: Any) -> FitCheck:
-        """By few tables; each column has the margin that it gets, as in a check of a learner: what is chosen is
-        kept."""
+        """A check with few tables, in which each column keeps the kind of margin that a fit to the table chooses."""
         if other.margins == "auto":
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
@@ -90,11 +88,11 @@ def _kinds(margins: Margins | None) -> Any:
 
 
 def _checked(fitting: Any, rows: SampledRows, simulations: Simulations, progress: Progress) -> FitCheck:
-    """The check of what a learner with limits and margins for each column makes of the rows."""
+    """The check of a learner that has limits and margins for each column."""
     method = method_named(fitting.method)
     if isinstance(method, Robust | RobustCells):
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what is doubtful was said when the table was learned
+            warnings.simplefilter("ignore")  # diagnostics were issued when the table was learned
             fitted = clone(fitting).with_progress(progress).fit(rows.values)
         inlier = fitted.row_weights_ >= _INLIER
         if isinstance(method, RobustCells):
@@ -104,7 +102,7 @@ def _checked(fitting: Any, rows: SampledRows, simulations: Simulations, progress
     given, quick = rows.assumptions, isinstance(method_named(fitting.method), OnePass)
 
     def fit(values: FloatArray, at: Columns) -> RectifiedGaussian:
-        """As the table is learned; of normal columns in one pass, without what nobody asks for."""
+        """A fit as that of the table; of normal columns in one pass, without standard errors of margins."""
         if not quick or isinstance(fitting.margins, list):
             distribution: RectifiedGaussian = _of_columns(fitting, at).fit(values).distribution_
             return distribution
@@ -117,6 +115,7 @@ def _checked(fitting: Any, rows: SampledRows, simulations: Simulations, progress
     return check_fit(rows, fit, simulations, progress)
 
 
+@refuse_old_names
 def check_model(
     model: Any,
     X: Table,
@@ -129,8 +128,8 @@ def check_model(
 ) -> FitCheck:
     """Does a model that was not fitted to X fit it? ``model`` is a RectifiedGaussian, or has one as ``distribution_``.
 
-    The model is taken as given: rows of it are simulated, and nothing is fitted. Of a model that was fitted to X such
-    p-values are too large; use :meth:`unrelu.RectifiedGaussianLearner.check`.
+    Rows of the model are simulated, and nothing is fitted. For a model that was fitted to X such p-values are too
+    large; use :meth:`unrelu.RectifiedGaussianLearner.check`.
 
     >>> import unrelu
     >>> model = unrelu.RectifiedGaussian([1.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
@@ -154,14 +153,15 @@ def check_model(
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """A remedy, what it sets, and what came of it: ``refused`` says why it is none, though rows are likelier."""
+    """A remedy, the options that it sets, and its result: ``refused`` is the reason why it does not help, though rows
+    are likelier."""
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
     groups: int = 0
     gains: FloatArray | None = None
     refused: str = ""
-    free: bool = False  # margins that fit any column
+    monotone: bool = False  # margins that fit any column
 
     @property
     def gain(self) -> float:
@@ -169,7 +169,7 @@ class _Trial:
 
     @property
     def is_clear(self) -> bool:
-        """More than chance; of fewer components a check alone can tell, for they have no density."""
+        """Whether the gain is more than chance; a model without n_components needs a check in any case."""
         if self.gains is None or not np.isfinite(self.gains).all():
             return False
         if "n_components" in self.options:
@@ -181,12 +181,12 @@ class _Trial:
 def tried_remedies(
     learner: Any, values: FloatArray, found: FitCheck, recheck: Recheck, progress: Progress
 ) -> tuple[Remedy, ...]:
-    """What was tried, what helps first; ``learner`` has limits and margins for each of the columns of ``values``.
+    """The remedies that were tried, those that help first; ``learner`` has limits and margins for each column.
 
-    Margins and bad cells come first, then groups, then outlier rows, until something is found.
+    Margins and bad cells come first, then groups, then outlier rows, until a remedy is found.
     """
     kept = [j for j in range(len(found.names)) if j not in dict(found.left_out)]
-    order, judged = np.random.default_rng(0).permutation(len(values)), dict[_Trial, Remedy]()
+    order, compared = np.random.default_rng(0).permutation(len(values)), dict[_Trial, Remedy]()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for stage, rows, cells in zip((_CELLS, _GROUPS, _ROWS), _MOST_ROWS, _MOST_CELLS, strict=True):
@@ -199,26 +199,25 @@ def tried_remedies(
             for trial in trials_of(stage, learner, found, kept):
                 progress(Step("Trying remedies", words=trial.name))
                 trials.append(_run(trial, learner, kept, table, base))
-            judged = _judged(trials, judged, learner, found, recheck)
-            # Where heavy tails make rows likelier than margins do, margins only bend columns to them: rows depend
-            # otherwise.
-            tails = max((remedy.gain for remedy in judged.values() if remedy.note == _TAILS), default=-np.inf)
-            for trial, remedy in judged.items():
-                bent = "margins" in trial.options and (trial.free or not remedy.fits)
+            compared = _compared(trials, compared, learner, found, recheck)
+            # Where heavy tails make rows likelier than margins do, margins only bend columns to the tails of rows.
+            tails = max((remedy.gain for remedy in compared.values() if remedy.note == _TAILS), default=-np.inf)
+            for trial, remedy in compared.items():
+                bent = "margins" in trial.options and (trial.monotone or not remedy.fits)
                 if remedy.helps and remedy.gain < tails and bent:
-                    judged[trial] = replace(remedy, helps=False, fits=False, note=_TAILS)
-            # Groups tell whether monotone margin only bend columns to the tails of rows.
+                    compared[trial] = replace(remedy, helps=False, fits=False, note=_TAILS)
+            # The stage of groups shows whether monotone margins only bend columns to the tails of rows.
             enough = (
-                remedy.helps if trial.groups else remedy.fits and not (stage == _CELLS and trial.free)
-                for trial, remedy in judged.items()
+                remedy.helps if trial.groups else remedy.fits and not (stage == _CELLS and trial.monotone)
+                for trial, remedy in compared.items()
             )
             if any(enough):
                 break
-    return tuple(sorted(judged.values(), key=lambda remedy: (-remedy.helps, -remedy.fits, -remedy.gain)))
+    return tuple(sorted(compared.values(), key=lambda remedy: (-remedy.helps, -remedy.fits, -remedy.gain)))
 
 
 def trials_of(stage: str, learner: Any, found: FitCheck, kept: list[int]) -> list[_Trial]:
-    """Margins, components and bad cells; then groups of rows; then outlier rows, or none. What is in force is left."""
+    """The remedies of a stage that differ from the present model."""
     method, few = method_named(learner.method), len(kept) <= _MOST_COLUMNS
     trials = []
     if stage == _CELLS:
@@ -226,9 +225,9 @@ def trials_of(stage: str, learner: Any, found: FitCheck, kept: list[int]) -> lis
         if failing:
             trials.append(_Trial("margins='auto'", {"margins": "auto"}))
         if any(found.margins[j] != "monotone" for j in failing):
-            free = ["monotone" if j in failing else margin for j, margin in enumerate(found.margins)]
+            monotone = ["monotone" if j in failing else margin for j, margin in enumerate(found.margins)]
             where = "" if len(failing) == len(kept) else " for these columns"
-            trials.append(_Trial(f"margins='monotone'{where}", {"margins": free}))
+            trials.append(_Trial(f"margins='monotone'{where}", {"margins": monotone}))
         if learner.n_components is not None:
             trials.append(_Trial("A model without n_components", {"n_components": None}))
         if few and not isinstance(method, RobustCells):
@@ -272,27 +271,27 @@ def _run(trial: _Trial, learner: Any, kept: list[int], table: FloatArray, base: 
         return RectifiedGaussianMixture(trial.groups, n_init=1, random_state=learner.random_state, **same).fit(x)
 
     try:
-        with noting_warnings() as noted:
-            densities, fits = _crossed(fit, table)
-    except UnreluError:  # not for this table: it cannot be advised either
+        densities, fits = _crossed(fit, table)
+    except UnreluError:  # the remedy does not take this table
         return trial
-    free = False
+    monotone = False
     if "margins" in trial.options:
         margins = [each.distribution_.margins for each in fits]
         kinds = [["normal"] * len(kept) if each is None else [margin.kind for margin in each] for each in margins]
-        in_force = [learner.margins[j] for j in kept] if isinstance(learner.margins, list) else ["normal"] * len(kept)
-        if all(each == in_force for each in kinds):
-            return trial  # nothing else than what is in force
-        free = any("monotone" in each for each in kinds)
-    refused = why_refused(fits, {kind for each in noted for kind in getattr(each.message, "kinds", ())})
-    return replace(trial, gains=np.clip(densities - base, -_FARTHEST, _FARTHEST), refused=refused, free=free)
+        present = [learner.margins[j] for j in kept] if isinstance(learner.margins, list) else ["normal"] * len(kept)
+        if all(each == present for each in kinds):
+            return trial
+        monotone = any("monotone" in each for each in kinds)
+    refused = why_refused(fits)
+    return replace(trial, gains=np.clip(densities - base, -_FARTHEST, _FARTHEST), refused=refused, monotone=monotone)
 
 
-def why_refused(fits: Iterable[Any], warned: set[str]) -> str:
-    """Why fits are no remedy, whatever rows they make likelier."""
-    if warned & {"heavy-tails", "tails-not-outliers"}:
+def why_refused(fits: Sequence[Any]) -> str:
+    """The reason why fits are no remedy, though they make rows likelier; none is empty."""
+    kinds = {each.kind for fitted in fits for each in getattr(fitted.report_, "diagnostics", ())}
+    if kinds & {"heavy-tails", "tails-not-outliers"}:
         return _TAILS
-    if "many-bad-cells" in warned:
+    if "many-bad-cells" in kinds:
         return "more than a third of a column would be bad"
     for fitted in fits:
         if isinstance(fitted, RectifiedGaussianMixture):
@@ -309,32 +308,31 @@ def why_refused(fits: Iterable[Any], warned: set[str]) -> str:
     return ""
 
 
-def _judged(
+def _compared(
     trials: list[_Trial], before: dict[_Trial, Remedy], learner: Any, found: FitCheck, recheck: Recheck
 ) -> dict[_Trial, Remedy]:
-    """What came of those that could be tried, beside those of ``before``; the likeliest are checked, until one fits."""
-    judged = dict(before)
+    """Remedies of the trials, beside those of ``before``; the likeliest are checked, until one fits."""
+    compared = dict(before)
     likeliest = max((trial.gain for trial in trials if trial.is_clear), default=0.0)
-    could = [trial for trial in trials if trial.gains is not None]
-    for trial in sorted(
-        could, key=lambda each: -each.gain / (_NEARLY if each.options.get("margins") == "auto" else 1.0)
-    ):
-        remedy = judged[trial] = Remedy(trial.name, trial.gain, note=trial.refused if trial.is_clear else "")
+    fitted = [trial for trial in trials if trial.gains is not None]
+    favoured = {trial: _NEARLY if trial.options.get("margins") == "auto" else 1.0 for trial in fitted}
+    for trial in sorted(fitted, key=lambda each: -each.gain / favoured[each]):
+        remedy = compared[trial] = Remedy(trial.name, trial.gain, note=trial.refused if trial.is_clear else "")
         if not trial.is_clear or trial.refused:
             continue
-        # What it leaves out, or bends, another may explain.
-        less = any(other.fits and other.gain > _NEARLY * trial.gain for other in judged.values())
+        # Another remedy may explain what this one leaves out, or bends.
+        less = any(other.fits and other.gain > _NEARLY * trial.gain for other in compared.values())
         less |= trial.options.get("method") == "robust_cells" and trial.gain < _NEARLY * likeliest
         if trial.groups:
-            judged[trial] = replace(remedy, helps=True, note="the rows look like two groups")
+            compared[trial] = replace(remedy, helps=True, note="the rows look like two groups")
         elif not less:
             every = list(range(len(found.names)))
-            judged[trial] = _how_much_better(remedy, found, recheck(_of_columns(learner, every, **trial.options)))
-    return judged
+            compared[trial] = _with_effect(remedy, found, recheck(_of_columns(learner, every, **trial.options)))
+    return compared
 
 
-def _how_much_better(remedy: Remedy, before: FitCheck, after: FitCheck) -> Remedy:
-    """How much of the misfit is gone."""
+def _with_effect(remedy: Remedy, before: FitCheck, after: FitCheck) -> Remedy:
+    """The remedy with the misfits that it removes, in words."""
     if after.fits:
         return replace(remedy, helps=True, fits=True, note="the model then fits")
     (columns, pairs), (still, others) = before.misfits, after.misfits

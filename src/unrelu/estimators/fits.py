@@ -1,31 +1,30 @@
-"""A fit: what a method learned of latent rows, by the columns that made them latent, and how it speaks in user units.
+"""A fit: what a method learned of latent rows, with the columns whose margins made the rows latent.
 
-Where a method leaves out rows or cells, the margins of columns are those that the rows have that it keeps.
+Where a method leaves out rows or cells, the margins of columns are learned again from the rows that it keeps.
 
-Margins are learned before outliers are known, and outliers bend them. A bent exponent can confirm itself: under it the
+Margins are learned before outliers are found, and outliers bend them. A bent exponent can confirm itself: under it the
 inlier rows' own tail is a group of outliers, and the others, without their tail, have that exponent. So where rows are
-left out of a table with exponents, the fit starts again from those that the kept rows have together with one of the
-groups that were left out. The start is taken under which
+left out of a table with exponents, the fit starts again from the exponents of the kept rows together with one of the
+groups that were left out. It takes the start under which
 
     sum_i log f(x_i) - log(n) (numbers learned)/2 - PRICE (rows left out),
 
-f the density of a row, outlier or not, in the user's units, is highest, on 2,000 of the rows. The last term keeps
-groups from buying inlier rows: some hundredths of a nat each are what a mixture of bent rows gains by them, and some
-nats what one of outliers does.
+is highest on 2,000 of the rows, with f the density of a row, outlier or not, in the user's units. The last term keeps
+groups from taking inlier rows: a mixture of bent rows gains some hundredths of a nat by each, a mixture of outliers
+some nats.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from unrelu.contracts import Assumptions, BoolArray, Evidence, Progress, Samples
-from unrelu.errors import AssumptionWarning, InvalidDataError
+from unrelu.errors import InvalidDataError
 from unrelu.estimators.preparation import learn_margins
 from unrelu.margins import BoxCox, Normal, margin_requests, same_margins
 from unrelu.methods import Method, expects_outliers
@@ -35,53 +34,37 @@ from unrelu.passes.rows import ArraySamples, all_values
 from unrelu.passes.tiles import SubsampleQuestion
 from unrelu.tables.groups import LabelledRows
 from unrelu.tables.prepared import Columns, prepared
+from unrelu.validation import Line, noting_warnings, warn_of_noted
 
-_KEPT = 0.5  # weight from which a row counts as genuine
-_MOVED, _MOST_SHAPINGS = 0.005, 3  # share of the rows told otherwise that calls for other margins, and how often
-_IN_DOUBT = 0.01  # share of the rows left out, from which on exponents are
-_MOST_ROWS, _MOST_STARTS = 2000, 4  # on which other starts are tried, and how many
-_FEWEST_IN_GROUP = 0.01  # share of the rows in a group that may be genuine
-_PRICE = 0.5  # nats that a row left out must gain
-_MOST_NUMBERS = 33  # of a margin: as many as the slope of a free one has
-
-
-@contextmanager
-def noting_warnings() -> Iterator[list[warnings.WarningMessage]]:
-    """Warnings are noted, to be given by :func:`warn_again` where the fit that they are of is taken."""
-    with warnings.catch_warnings(record=True) as noted:
-        warnings.simplefilter("always")
-        yield noted
-
-
-def warn_again(noted: list[warnings.WarningMessage]) -> None:
-    """Give warnings that were noted, but for diagnostics: those of the fit that is taken are told at its end, once."""
-    for each in noted:
-        if not issubclass(each.category, AssumptionWarning):
-            warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+_KEPT = 0.5  # weight from which on a row is an inlier
+_MOVED, _MOST_ROUNDS = 0.005, 3  # share of the rows whose weight changes that calls for other margins, and how often
+_UNCERTAIN = 0.01  # share of the rows left out, from which on exponents are uncertain
+_MOST_ROWS, _MOST_STARTS = 2000, 4  # rows on which other starts are tried, and their number
+_FEWEST_IN_GROUP = 0.01  # share of the rows in a group that may be inliers
+_PRICE = 0.5  # nats that leaving out a row must gain
+_MOST_NUMBERS = 33  # of a margin: as many as the slope of a monotone margin has
 
 
 def evidence_of(samples: Samples, columns: Columns, progress: Progress) -> Evidence:
-    """What methods may ask of rows of such columns, which were screened before."""
+    """The evidence that methods learn from, of rows of such columns that were screened before."""
     rows = prepared(samples, columns, screened=True)
     return Evidence(rows, engine_for(rows, progress))
 
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What was learned of rows as latent values, columns with a ceiling negated, and by which columns."""
+    """What was learned of latent rows, columns with a ceiling negated, and the columns."""
 
     columns: Columns
     learned: Any
-    noted: list[warnings.WarningMessage] = field(default_factory=list)  # and not given yet
+    noted: list[Line] = field(default_factory=list)  # lines of warnings that were not issued yet
 
     def in_user_units(self, distribution: RectifiedGaussian) -> RectifiedGaussian:
-        """A distribution of latent values as the user knows it."""
-        columns, upright = self.columns, distribution.negated(self.columns.negated)
-        return (
-            upright
-            if columns.margins is None
-            else upright.with_margins(columns.margins, columns.floor, columns.ceiling)
-        )
+        """A distribution of latent values as one of the user's values."""
+        columns, latent = self.columns, distribution.negated(self.columns.negated)
+        if columns.margins is None:
+            return latent
+        return latent.with_margins(columns.margins, columns.floor, columns.ceiling)
 
     @property
     def distribution(self) -> RectifiedGaussian:
@@ -94,22 +77,22 @@ class Fit:
 
     @property
     def kept(self) -> BoolArray | None:
-        """Which cells, or rows, are genuine; None where the method leaves none out."""
+        """Which cells, or rows, are inliers; None where the method leaves none out."""
         weights: Any = getattr(self.learned, "cell_weights", getattr(self.learned, "row_weights", None))
         return None if weights is None else weights >= _KEPT
 
     @property
-    def is_doubtful(self) -> bool:
-        """Whether rows that were left out may have other margins to thank for it."""
+    def is_uncertain(self) -> bool:
+        """Whether rows may have been left out because of wrong exponents."""
         learned, margins = self.learned, self.columns.margins or ()
         if not hasattr(learned, "mixture") or not any(isinstance(margin, BoxCox) for margin in margins):
             return False
-        return bool(len(learned.columns) == len(margins) and np.mean(learned.row_weights < _KEPT) > _IN_DOUBT)
+        return bool(len(learned.columns) == len(margins) and np.mean(learned.row_weights < _KEPT) > _UNCERTAIN)
 
 
 @dataclass(frozen=True)
 class Learning:
-    """A method, with what it ``assumes`` of rows of such columns, and the margins that are asked for."""
+    """A method, what it ``assumes`` of rows of given columns, and the margins as given."""
 
     method: Method
     margins: Any
@@ -118,19 +101,19 @@ class Learning:
     progress: Progress
 
     def fit(self, samples: Samples, columns: Columns, evidence: Evidence) -> Fit:
-        """What is learned of rows, whose evidence is by these columns; where some are left out, by those of the others.
+        """The fit to rows with these columns and evidence; where rows are left out, with margins of the others.
 
-        Of several fits the warnings of the last one alone are given.
+        Of several fits only the last one issues warnings.
         """
         requests: list[Any] = []
         if expects_outliers(self.method):
             requests = margin_requests(self.margins, samples.n_features, columns.names)
         if not any(isinstance(each, str) and each in ("boxcox", "monotone", "auto") for each in requests):
             return Fit(columns, self.method.learn(evidence, self.assumes(columns), self.seed, self.progress))
-        fit = self._settled(samples, columns)
-        if fit.is_doubtful:
+        fit = self._refitted(samples, columns)
+        if fit.is_uncertain:
             fit = self._likelier(samples, fit)
-        warn_again(fit.noted)
+        warn_of_noted(fit.noted, but="AssumptionWarning")  # the estimator issues the diagnostics of what it takes
         return fit
 
     def _fit(self, samples: Samples, columns: Columns) -> Fit:
@@ -139,22 +122,23 @@ class Learning:
             learned = self.method.learn(evidence, self.assumes(columns), self.seed, self.progress)
         return Fit(columns, learned, noted)
 
-    def _reshaped(self, samples: Samples, columns: Columns, kept: BoolArray) -> Columns:
-        """The columns with the margins that the kept rows, or cells, have."""
+    def _with_margins_of(self, kept: BoolArray, samples: Samples, columns: Columns) -> Columns:
+        """The columns with margins learned from the kept rows, or cells."""
         rows = samples if kept.all() else LabelledRows(samples, kept=kept)
         return learn_margins(self.margins, rows, columns, self.progress, outliers="out")
 
-    def _settled(self, samples: Samples, columns: Columns) -> Fit:
-        """The fit whose margins are those of the rows that it keeps. A column that the fit diagnostics keeps its
-        margin: of what is bad in it, too, it would be made another one that hides it."""
+    def _refitted(self, samples: Samples, columns: Columns) -> Fit:
+        """The fit whose margins are those of the rows that it keeps. Columns with many bad cells keep their margin: one
+        that was learned from the bad cells as well would hide them."""
         before: BoolArray | None = None
-        for _ in range(_MOST_SHAPINGS):
+        for _ in range(_MOST_ROUNDS):
             fit = self._fit(samples, columns)
             kept = fit.kept
             if kept is None or (before is not None and np.mean(kept != before) < _MOVED):
                 return fit
             before = kept
-            found = keeping(self._reshaped(samples, columns, kept), columns, getattr(fit.learned, "doubtful", ()))
+            found = self._with_margins_of(kept, samples, columns)
+            found = keeping(found, columns, getattr(fit.learned, "doubtful", ()))
             if same_margins(columns.margins, found.margins):
                 return replace(fit, columns=found)
             columns = found
@@ -167,24 +151,24 @@ class Learning:
             none = (-np.inf,) * samples.n_features
             some = engine_for(samples, self.progress).collect(samples, SubsampleQuestion(_MOST_ROWS, 0, none, none))
             rows = ArraySamples(some.values, some.weights, samples.feature_names, limits=samples.limits)
-        first = best = fit if whole else self._settled(rows, fit.columns)
+        first = best = fit if whole else self._refitted(rows, fit.columns)
         level, starts = self._level(rows, best), self._starts(rows, best)
         for _ in range(_MOST_STARTS):
-            start = next(starts, None) if best.is_doubtful else None
+            start = next(starts, None) if best.is_uncertain else None
             if start is None:
                 break
-            with suppress(InvalidDataError):  # of rows that cannot be learned from under such margins
+            with suppress(InvalidDataError):  # rows that cannot be learned from under such margins
                 if self._level(rows, self._fit(rows, start)) <= level:
                     continue
-                other = self._settled(rows, start)
-                if (found := self._level(rows, other)) > level and not _is_freer(other.columns, best.columns):
+                other = self._refitted(rows, start)
+                if (found := self._level(rows, other)) > level and not _more_monotone(other.columns, best.columns):
                     best, level, starts = other, found, self._starts(rows, other)
         if best is first:
             return fit
-        return best if whole else self._settled(samples, best.columns)
+        return best if whole else self._refitted(samples, best.columns)
 
     def _level(self, samples: Samples, fit: Fit) -> float:
-        """How likely the rows are, outliers included, less what was paid for it; -inf where that cannot be said."""
+        """The penalized log-likelihood of the rows, outliers included; -inf where some columns were left out."""
         learned = fit.learned
         if len(learned.columns) < samples.n_features:
             return -np.inf
@@ -198,30 +182,30 @@ class Learning:
         return float(weights @ densities - paid)
 
     def _starts(self, samples: Samples, fit: Fit) -> Iterator[Columns]:
-        """Margins of the kept rows and one group more, unless no power makes such columns normal."""
+        """Columns with margins of the kept rows and one group more, unless exponents do not make them normal."""
         mixture, kept = fit.learned.mixture, fit.kept
-        assert kept is not None, "a robust fit says it"
+        assert kept is not None, "a robust fit has weights"
         group = np.argmax(mixture.joint(all_values(prepared(samples, fit.columns, screened=True))), axis=1)
         for k in np.argsort(-mixture.shares).tolist():
             more = (group == k) & ~kept
             if more.mean() > _FEWEST_IN_GROUP and not (more | kept).all():
-                found = self._reshaped(samples, fit.columns, more | kept)
-                if not _is_freer(found, fit.columns):
+                found = self._with_margins_of(more | kept, samples, fit.columns)
+                if not _more_monotone(found, fit.columns):
                     yield found
 
 
 def keeping(found: Columns, before: Columns, at: tuple[int, ...]) -> Columns:
-    """The columns as they were found, but for those ``at`` these positions, which stay as they were before."""
+    """The columns that were found, but at the positions ``at`` those from before."""
     if not at or found.margins is None is before.margins:
         return found
     normal = (Normal(),) * len(found.floor)
-    mine, old, floor = list(found.margins or normal), before.margins or normal, found.floor.copy()
+    new, old, floor = list(found.margins or normal), before.margins or normal, found.floor.copy()
     for j in at:
-        mine[j], floor[j] = old[j], before.floor[j]
-    margins = None if all(margin.kind == "normal" for margin in mine) else tuple(mine)
+        new[j], floor[j] = old[j], before.floor[j]
+    margins = None if all(margin.kind == "normal" for margin in new) else tuple(new)
     return replace(found, margins=margins, floor=floor)
 
 
-def _is_freer(found: Columns, before: Columns) -> bool:
+def _more_monotone(found: Columns, before: Columns) -> bool:
     pairs = zip(found.margins or (), before.margins or (), strict=False)
     return any(new.kind == "monotone" != old.kind for new, old in pairs)

@@ -1,4 +1,4 @@
-"""RectifiedGaussianGraph: which columns are tied directly, scikit-learn's way.
+"""RectifiedGaussianGraph: the graph of partial correlations, with scikit-learn's interface.
 
 The mathematics is in :mod:`unrelu.graph`.
 """
@@ -6,7 +6,6 @@ The mathematics is in :mod:`unrelu.graph`.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
@@ -18,8 +17,8 @@ from numpy.typing import ArrayLike
 
 from unrelu.checks.findings import warn_of
 from unrelu.contracts import Assumptions, Diagnostic, FloatArray, no_progress
-from unrelu.errors import AssumptionWarning, InvalidParameterError, about
-from unrelu.estimators.base import Table
+from unrelu.errors import InvalidParameterError
+from unrelu.estimators.base import Table, in_one_warning
 from unrelu.estimators.fitted import FittedModel
 from unrelu.estimators.learner import HoldsLearner, RectifiedGaussianLearner
 from unrelu.fit.jackknife import fisher_interval
@@ -49,7 +48,7 @@ from unrelu.passes.pair_moments import (
 )
 from unrelu.tables.groups import LabelledRows, split_groups
 from unrelu.tables.prepared import prepared
-from unrelu.validation import warn
+from unrelu.validation import noting_warnings, warn, warn_of_noted
 
 if TYPE_CHECKING:
     import networkx
@@ -66,31 +65,33 @@ _NO_INVERSE = (
 
 
 @contextmanager
-def _without_other_advice() -> Iterator[None]:
-    """Without warnings whose advice is a factor model, which has no partial correlations; diagnostics are told
-    later."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AssumptionWarning)
-        warnings.filterwarnings("ignore", about("more-columns-than-rows"))
+def _without_advice_of_factors() -> Iterator[None]:
+    """Without warnings whose remedy is a factor model, which has no partial correlations, and without diagnostics,
+    which the graph issues itself."""
+    with noting_warnings() as noted:
         yield
+    warn_of_noted([line for line in noted if line[1] != "more-columns-than-rows"], but="AssumptionWarning")
 
 
 class RectifiedGaussianGraph(HoldsLearner):
-    """The graph of partial correlations behind a table with a floor: which columns are tied directly.
+    """The graph of partial correlations behind a left-censored table: which columns depend on each other given all
+    others.
 
-    It learns x = max(y, floor), y ~ N(mean, covariance), and ties two columns where y has a partial correlation given
-    all other columns. It has all that a learner has: ``distribution_``, ``correlation_`` and all else.
+    It learns x = max(y, floor), y ~ N(mean, covariance), and has an edge between two columns where y has a partial
+    correlation given all other columns; edges are found as by the graphical lasso, column by column. It has the
+    attributes and methods of a learner as well: ``distribution_``, ``mean_``, ``location_``, ``correlation_``,
+    ``mahalanobis(X)``; these are of the learned model, whose covariance need not have the graph's zeros.
 
     Parameters
     ----------
     selection : "auto", "likely", "ebic", "stars", "fdr" or a number, default="auto"
-        Which edges are taken. "ebic": the graph, on a path from sparse to dense, with the least extended BIC of its
-        most likely partial correlations. "likely": from there on, the pairs that are more likely tied than not, given
-        how many others are and how strongly. "auto": of these two, that one on more of whose edges halves of the rows
-        agree; where most edges are found again in fewer than half of the halves, only the others, and a warning says
-        so. "stars": the densest graph on that path that subsets of the rows agree on. "fdr": pairs whose partial
-        correlation, without any penalty, is not 0, at a false discovery rate of 10 %; for tables with many more rows
-        than columns. A number from 0 to 1: the path's graph with that penalty, in units of a correlation.
+        How edges are chosen. "ebic": the graph, on a path from sparse to dense, with the least extended BIC of its most
+        likely partial correlations. "likely": starting there, the pairs whose edge is more likely than not, given the
+        number of other edges and their strength. "auto": of these two, the rule on more of whose edges halves of the
+        rows agree; where most edges are found again in fewer than half of the halves, only the other edges, and a
+        warning says so. "stars": the densest graph on that path that subsets of the rows agree on. "fdr": pairs whose
+        partial correlation, without any penalty, is not 0, at a false discovery rate of 10 %; for tables with many more
+        rows than columns. A number from 0 to 1: the path's graph with that penalty, in units of a correlation.
     method : str or object from :mod:`unrelu.methods`, default="one_pass"
         How to learn; "robust" where rows may be outliers.
     floor, ceiling, margins, floor_tolerance
@@ -104,21 +105,21 @@ class RectifiedGaussianGraph(HoldsLearner):
         first, second, partial_correlation, stderr, stability, q_value; the strongest first.
         ``pandas.DataFrame(graph.edges_)`` is a table.
     adjacency_ : bool array of shape (d, d)
-        True where two columns are tied.
+        True where two columns have an edge.
     partial_correlation_, precision_ : arrays of shape (d, d)
         The most likely ones, of latent values, with zeros where there is no edge; with "fdr" those of all pairs.
     partial_correlation_stderr_ : array of shape (d, d)
-        By a jackknife over groups of rows (the model's where there are none), given the graph: they do not know that it
-        was chosen by the same rows. NaN where nothing was estimated.
+        By a jackknife over groups of rows (the model's where there are no groups), given the graph: they do not account
+        for its choice by the same rows. NaN where nothing was estimated.
     stability_ : array of shape (d, d)
-        The share of 20 random halves of the rows in which two columns are tied by the same rule; NaN where halves
-        cannot be asked: fewer than 40 rows or six groups, or a method other than "one_pass" and "robust".
+        The share of 20 random halves of the rows in which two columns have an edge by the same rule; NaN where there
+        are no halves: fewer than 40 rows or six groups, or a method other than "one_pass" and "robust".
     path_ : GraphPath or None
-        Penalties, numbers of edges, what the choice looked at; ``path_.penalty`` is the one taken, or that
+        Penalties, numbers of edges, criteria of the choice; ``path_.penalty`` is the chosen one, or the one that
         "likely" started from. None with "fdr".
     graph_ : Graph
-        All of it, with ``rule``, the selection that "auto" took, and ``agreement``, the share of the edges of half the
-        rows that the other half has, too.
+        The whole result, with ``rule``, the selection that "auto" chose, and ``agreement``, the share of the edges of
+        half the rows that the other half has, too.
 
     Examples
     --------
@@ -165,8 +166,8 @@ class RectifiedGaussianGraph(HoldsLearner):
         """Learn the graph of the columns of X.
 
         X is an array, a data frame, or rows that are read block by block (:func:`unrelu.tables.open_samples`).
-        ``groups``, one label per row or the name of a column, are rows that belong together, such as days or patients:
-        subsets of the rows and the jackknife keep them so. Without, rows are dealt to 20 groups.
+        ``groups``: one label per row or the name of a column, such as days or patients. Subsets of the rows and the
+        jackknife keep rows with one label together. Without ``groups`` rows are dealt to 20 groups.
         """
         self._graph = self._learner = None
         self._forget()
@@ -177,7 +178,7 @@ class RectifiedGaussianGraph(HoldsLearner):
         elif groups is not None:
             X, labels = split_groups(X, groups)
         try:
-            with _without_other_advice():
+            with _without_advice_of_factors():
                 learner.fit(X, sample_weight=sample_weight, groups=groups if one_pass else None)
             self._hold(learner)._advise()
             record = learner.record_ if one_pass else self._kept_groups(X, sample_weight, labels)
@@ -190,13 +191,15 @@ class RectifiedGaussianGraph(HoldsLearner):
         return self
 
     def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
-        """Add the rows of X to those seen before. The graph is solved when an attribute is next asked for.
+        """Add the rows of X to those seen before. The graph is computed when an attribute is next needed.
 
         >>> import numpy as np
         >>> import unrelu
-        >>> X = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]]).sample(600, random_state=1)
+        >>> model = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
+        >>> X = model.sample(600, random_state=1)
         >>> graph = unrelu.RectifiedGaussianGraph().partial_fit(X[:100]).partial_fit(X[100:])
-        >>> bool(np.allclose(graph.precision_, unrelu.RectifiedGaussianGraph().fit(X).precision_, rtol=1e-8))
+        >>> again = unrelu.RectifiedGaussianGraph().fit(X)
+        >>> np.allclose(graph.precision_, again.precision_, rtol=1e-8)
         True
         """
         check_selection(self.selection)
@@ -216,12 +219,13 @@ class RectifiedGaussianGraph(HoldsLearner):
         feature_names: Any = None,
         random_state: Any = 0,
     ) -> Self:
-        """A graph without another look at the rows, from a fitted learner or a record.
+        """A graph from a fitted learner or a record, without the rows.
 
-        "stars", and errors that do not trust the model, take a learner with ``stderr="jackknife"`` or its record.
+        "stars", and errors that do not rely on the model, take a learner with ``stderr="jackknife"`` or its record.
 
         >>> import unrelu
-        >>> X = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]]).sample(600, random_state=1)
+        >>> model = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
+        >>> X = model.sample(600, random_state=1)
         >>> learner = unrelu.RectifiedGaussianLearner(stderr="jackknife").fit(X)
         >>> graph = unrelu.RectifiedGaussianGraph.from_learned(learner, "fdr")
         >>> len(graph.edges_), len(unrelu.RectifiedGaussianGraph.from_learned(learner.record_).edges_)
@@ -244,7 +248,7 @@ class RectifiedGaussianGraph(HoldsLearner):
                 name: getattr(learned, name) for name in ("method", "floor", "ceiling", "margins", "floor_tolerance")
             }
             graph = cls(selection, random_state=random_state, **same)
-            learned.report_  # noqa: B018 - solves what was learned in parts
+            learned.report_  # noqa: B018 - computes a model learned in parts
             learner = copy(learned)
         else:
             raise InvalidParameterError(
@@ -253,17 +257,17 @@ class RectifiedGaussianGraph(HoldsLearner):
         return graph.with_progress(vars(learner).get("_progress", no_progress))._of_learner(learner)
 
     def _of_learner(self, learner: RectifiedGaussianLearner) -> Self:
-        """The graph of what a learner knows."""
+        """The graph of a learner."""
         self._hold(learner)
         self._graph = self._learned_graph(getattr(learner, "record_", None))
         return self._hold(learner)
 
     def _takes_one_pass(self) -> bool:
-        """Whether the method asks one question, so that records of groups of rows can be kept."""
+        """Whether the method has one question, so that records of groups of rows can be kept."""
         return method_named(self.method).question(Assumptions((0.0,))) is not None
 
     def _kept_groups(self, X: Any, sample_weight: ArrayLike | None, labels: Any) -> GroupedMoments | None:
-        """What one more pass keeps of the rows that a method has found genuine; None where it does not tell."""
+        """The record of another pass over the inlier rows of a robust method; None of other methods."""
         kept: FloatArray | None = getattr(self.held_learner(), "row_weights_", None)
         if kept is None:
             return None
@@ -273,29 +277,27 @@ class RectifiedGaussianGraph(HoldsLearner):
         question = GroupedMomentsQuestion(PairMomentsQuestion.under(self._assumptions()))
         return engine_for(rows, self._progress, "Reading kept rows").collect(rows, question)
 
+    @in_one_warning
     def _result(self) -> Learned:
         learner = self.held_learner()
         if learner.is_solved:
             return learner._result()
-        with _without_other_advice():
-            learner.report_  # noqa: B018 - solves what was learned in parts
+        with _without_advice_of_factors():
+            learner.report_  # noqa: B018 - computes a model learned in parts
         self._advise()
         warn_of(learner.report_.diagnostics, self._names())
         return learner._result()
 
     def _advise(self) -> None:
-        """Have diagnostics advise what helps a graph; a path of graphs allows for few rows by itself."""
+        """Give diagnostics the remedies of a graph; a path of graphs allows for few rows by itself."""
         learner = self.held_learner()
-        told = [diagnostic for diagnostic in learner.report_.diagnostics if diagnostic.kind != "few-rows"]
-        diagnostics = tuple(
-            replace(diagnostic, remedy=_NO_INVERSE) if diagnostic.kind == "singular" else diagnostic
-            for diagnostic in told
-        )
-        learner.set_diagnostics(diagnostics)
+        kept = [each for each in learner.report_.diagnostics if each.kind != "few-rows"]
+        adapted = (replace(each, remedy=_NO_INVERSE) if each.kind == "singular" else each for each in kept)
+        learner.set_diagnostics(tuple(adapted))
 
-    def _learned_graph(self, record: PairMoments | GroupedMoments | None, untold: tuple[Diagnostic, ...] = ()) -> Graph:
-        """The graph of what was learned, about which there are diagnostics ``untold``; ``record`` is by groups where
-        subsets of the rows can be asked."""
+    def _learned_graph(self, record: PairMoments | GroupedMoments | None, others: tuple[Diagnostic, ...] = ()) -> Graph:
+        """The graph of the learned model; ``record`` is by groups where halves of the rows are to agree; ``others`` are
+        diagnostics that are issued with those of the graph."""
         learned, assumptions = self._result(), self._assumptions()
         scale, d = learned.rows.scale, learned.distribution.n_features
         columns = np.flatnonzero(scale > 0.0)
@@ -315,16 +317,17 @@ class RectifiedGaussianGraph(HoldsLearner):
         known = Known(learned.distribution.correlation[square], rows, pair_rows[square], groups)
         graph = learn_graph(known, self.selection, self._seed(), self._progress)
         of_edges = diagnostics_of_edges(graph)
-        others = tuple(diagnostic for diagnostic in learned.report.diagnostics if diagnostic.kind not in OF_EDGES)
-        self.held_learner().set_diagnostics((*others, *of_edges))
-        warn_of((*untold, *of_edges), self._names())
-        turned = in_columns(graph, columns, scale)
-        return turned.negated(self._columns.sign) if self._columns.negated.any() else turned
+        of_model = (each for each in learned.report.diagnostics if each.kind not in OF_EDGES)
+        self.held_learner().set_diagnostics((*of_model, *of_edges))
+        warn_of((*others, *of_edges), self._names())
+        whole = in_columns(graph, columns, scale)
+        return whole.negated(self._columns.sign) if self._columns.negated.any() else whole
 
     # --- what was learned -------------------------------------------------------------------------
 
-    def _net(self) -> Graph:
-        """The graph, solved if it was learned in parts."""
+    @in_one_warning
+    def _solved_graph(self) -> Graph:
+        """The graph, computed if it was learned in parts."""
         learned = self._result()
         if self._graph is None:
             record = getattr(self.held_learner(), "record_", None)
@@ -338,23 +341,24 @@ class RectifiedGaussianGraph(HoldsLearner):
         if name not in _OF_THE_GRAPH:
             super()._solve(name)
             return
-        graph = self._net()
+        graph = self._solved_graph()
         self.adjacency_, self.precision_ = graph.adjacency, graph.precision
         self.partial_correlation_, self.partial_correlation_stderr_ = graph.partial_correlation, graph.stderr
         self.stability_, self.path_ = graph.stability, graph.path
         self.edges_, self.graph_ = graph.edges(self._names()), graph
 
     def confidence_intervals(self, level: float = 0.95) -> dict[str, FloatArray]:
-        """As the learner's, and those of "partial_correlation" (d x d x 2), through Fisher's z.
+        """The intervals of the learner, and those of "partial_correlation" (d x d x 2), by Fisher's z.
 
         >>> import unrelu
-        >>> X = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]]).sample(600, random_state=1)
+        >>> model = unrelu.RectifiedGaussian([0.0, 0.0], [[1.0, 0.6], [0.6, 1.0]])
+        >>> X = model.sample(600, random_state=1)
         >>> graph = unrelu.RectifiedGaussianGraph("fdr").fit(X)
         >>> low, high = graph.confidence_intervals()["partial_correlation"][0, 1]
         >>> bool(low < 0.6 < high)
         True
         """
-        graph = self._net()
+        graph = self._solved_graph()
         ends = fisher_interval(graph.partial_correlation, graph.stderr, level, graph.degrees)
         return {**super().confidence_intervals(level), "partial_correlation": ends}
 

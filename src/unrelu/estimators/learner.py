@@ -1,4 +1,4 @@
-"""RectifiedGaussianLearner: scikit-learn's way to the learned model; learners of disjoint rows, and of a layer's."""
+"""RectifiedGaussianLearner: the model, learned with scikit-learn's interface; the base of estimators that hold one."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from unrelu.checks.findings import warn_of
 from unrelu.contracts import Assumptions, Diagnostic, Evidence, FloatArray, Samples
 from unrelu.errors import InvalidParameterError
-from unrelu.estimators.base import Table
-from unrelu.estimators.fits import Fit, Learning, evidence_of, noting_warnings, warn_again
+from unrelu.estimators.base import Table, in_one_warning
+from unrelu.estimators.fits import Fit, Learning, evidence_of
 from unrelu.estimators.fitted import FittedModel, every_learned
 from unrelu.estimators.second_look import better_fit, continued
 from unrelu.fit.jackknife import jackknifed
@@ -38,7 +38,7 @@ from unrelu.passes.pair_moments import (
 from unrelu.passes.rows import as_rows
 from unrelu.tables.groups import split_groups
 from unrelu.tables.prepared import Columns, held, prepared, total_log_slope
-from unrelu.validation import check_choice, listed
+from unrelu.validation import Line, check_choice, listed, noting_warnings, warn_of_noted
 
 _STDERR_CHANGED = "stderr was changed after rows were learned: fit them again."
 _FLOOR_CHANGED = "The floor was changed after rows were learned: fit them again."
@@ -51,27 +51,28 @@ class RectifiedGaussianLearner(FittedModel):
     Parameters
     ----------
     method : str or object from :mod:`unrelu.methods`, default="auto"
-        How to learn: "auto" is "full_likelihood" where that takes some seconds at most, or where limits differ from
-        cell to cell, else "one_pass" (``report_.method`` says which, ``report_.chosen_because`` why), and with
-        margins="auto" it is "robust_cells" where rows or cells clearly do not belong, which is told; "robust" where
-        rows may be outliers, "robust_cells" where single cells may be bad; and the papers' own.
+        How to learn. "auto" is "full_likelihood" where that takes some seconds at most, or where limits differ from
+        cell to cell, else "one_pass"; with margins="auto" it is "robust_cells" where rows or cells clearly do not
+        follow the model of the others, and a warning says so. ``report_.method`` has the choice and
+        ``report_.chosen_because`` the reason. "robust" is for tables with outlier rows, "robust_cells" for cellwise
+        outliers; the papers' methods have names, too.
     floor : float, one per column, dict or Series by name, None or "min", or one per cell, default=0.0
-        Values at the floor are cut off there; values below it are an error. NaN means not observed. None (or -inf) is
-        for a column without a floor; "min" is the column's smallest value where it repeats. In a dict "*" is for the
-        columns that it does not name, 0 by default. An array or data frame of the table's shape gives every cell its
-        own, NaN for none, with method="full_likelihood" only: the learned model then has no floor in such columns.
+        Detection limits: values at the floor are left-censored there; values below it are an error. NaN means not
+        observed. None (or -inf) is for a column without a floor; "min" is the column's smallest value where it repeats.
+        In a dict "*" is for the columns that it does not name, 0 by default. An array or data frame of the table's
+        shape gives every cell its own floor, NaN for none, with method="full_likelihood" only: the learned model then
+        has no floor in such columns.
     ceiling : float, one per column, dict or Series by name, None or "max", or one per cell, default=None
-        Upper limits, the mirror image of floors. A column has a floor or a ceiling: one with a ceiling has no floor.
-        Only limits of single cells may be of both kinds in one column.
+        Upper limits, at which values are right-censored. A column with a ceiling has no floor. Only limits of single
+        cells may be of both kinds in one column.
     nonnegative_mean : bool, default=False
         Assume every mean at or above its floor, as Wu et al. 2019 and Bulusu et al. 2022 do.
     margins : str, object of :mod:`unrelu.margins`, one per column, or dict by name, default="auto"
-        What becomes of the normal y before it is cut off: "normal" (x = y), "log" (x = exp(y)), "power" (Box and Cox's,
-        its exponent learned), "free" (any increasing function). "auto" is "log" for a column of positive values and
-        "normal" for others; where the column clearly rejects that, "power" or "free"; with the papers' methods it is
-        "normal".
-        Means, standard deviations and covariance are then those of the latent y; floor, ceiling and samples stay in
-        your units.
+        The increasing function x = f(y) of each column, where y is normal (a Gaussian copula): "normal" (x = y), "log"
+        (x = exp(y)), "boxcox" (the Box-Cox transform, its exponent learned), "monotone" (any increasing function).
+        "auto" is "log" for a column of positive values and "normal" for others; where the column clearly rejects that,
+        "boxcox" or "monotone"; with the papers' methods it is "normal". Means, standard deviations and covariance are
+        then those of the latent y; floor, ceiling and samples stay in your units.
     n_components : int, "auto" or None, default=None
         Number k of latent inputs: the covariance W W' then has rank at most k. With "full_likelihood" every column has
         noise of its own as well, W W' + diag(noise), and "auto" finds k by the likelihood of held-out rows.
@@ -80,21 +81,24 @@ class RectifiedGaussianLearner(FittedModel):
     random_state : int, Generator or None, default=0
         Seeds the methods that draw; "one_pass" does not.
     stderr : "model" or "jackknife", default="model"
-        Standard errors that trust the model ("full_likelihood" trusts its rows), or those of a jackknife over groups of
-        rows, right also for columns that are not normal, and for clustered rows where ``fit(X, groups=...)`` names the
-        clusters. Without ``groups`` rows are dealt to 20 groups. With "one_pass" and "full_likelihood".
+        Standard errors that rely on the model ("full_likelihood": on its likelihood), or those of a jackknife over
+        groups of rows, right also for columns that are not normal, and for clustered rows where ``fit(X, groups=...)``
+        names the clusters. Without ``groups`` rows are dealt to 20 groups. With "one_pass" and "full_likelihood".
 
     Attributes
     ----------
-    mean_, covariance_, correlation_, std_ : arrays
-        The learned latent mean, covariance W W', its correlations, and standard deviations of the rows of W.
+    mean_, location_ : array
+        The mean of the latent y; ``location_`` is scikit-learn's name of it.
+    covariance_, precision_, correlation_, std_ : arrays
+        The covariance W W' of y, its inverse (0 for constant columns; no attribute where there is no inverse),
+        correlations and standard deviations.
     scoring_covariance_ : array
-        What rows are scored by: the covariance, shrunken as far as it is uncertain (``report_.shrinkage``).
+        The covariance that scores rows, shrunken as far as it is uncertain (``report_.shrinkage``).
     mean_stderr_, std_stderr_, correlation_stderr_ : arrays
-        Standard errors (``report_.stderr`` says which); those of the correlations are before the assembly into one
+        Standard errors, of the kind ``report_.stderr``; those of correlations are of pairs, before all pairs become one
         semidefinite matrix.
     distribution_ : RectifiedGaussian
-        The learned model: sample from it, save it; ``distribution_.column_summary()`` speaks in your units.
+        The learned model: sample from it, save it; ``distribution_.column_summary()`` is in your units.
     margins_ : tuple of margins, or None where all are normal
     report_ : LearningReport
         How the learning went.
@@ -105,11 +109,12 @@ class RectifiedGaussianLearner(FittedModel):
 
     Notes
     -----
-    ``sample_weight`` gives the same model as repeating rows. Standard errors use Kish's effective number of rows,
-    (sum w)^2 / sum w^2: right for weights that say how much to trust a row, too large by the root of the mean weight
-    for counts of identical rows. Weights that say how much to trust a row should have a mean near 1.
+    ``sample_weight`` gives the same model as repeated rows. Standard errors use Kish's effective number of rows, (sum
+    w)^2 / sum w^2. It is right for weights that are measures of trust, which should have a mean near 1; for counts of
+    identical rows standard errors are too large by the root of the mean weight.
+
     Standard errors of correlations beyond .998 between columns with different shares of floored values are too small:
-    they leave out what is quadratic in the error of the marginals.
+    they leave out terms that are quadratic in the errors of means and standard deviations.
 
     Examples
     --------
@@ -123,9 +128,9 @@ class RectifiedGaussianLearner(FittedModel):
 
     _learned: Learned | None = None
     _record: Record | None = None
-    _to_add_to: PairMoments | None = None  # of rows whose model is not that of a record, for partial_fit alone
+    _to_add_to: PairMoments | None = None  # for partial_fit alone: a record of rows whose model has another source
     _given_limits: FloatArray  # floors and ceilings as the parameters gave them when columns were learned
-    _by_groups = False  # records are kept by groups of rows, whatever stderr is
+    _by_groups = False  # records are kept by groups of rows, also with stderr="model"
 
     def __init__(
         self,
@@ -181,25 +186,25 @@ class RectifiedGaussianLearner(FittedModel):
         """
         self._forget()
         self._learned = self._record = self._to_add_to = None
-        # The rows, and what their columns are like.
+        # The rows, with limits and margins of their columns.
         method, because, X = method_named(self.method), "", held(X)
-        heeds_cells = bool(getattr(method, "takes_cell_limits", False))
-        samples = self._rows_to_learn(X, sample_weight, groups, reset=True, by_cell=heeds_cells)
+        by_cell = bool(getattr(method, "takes_cell_limits", False))
+        samples = self._rows_to_learn(X, sample_weight, groups, reset=True, by_cell=by_cell)
         self._learn_columns(samples, cells=True, outliers="unknown" if expects_outliers(method) else "none")
         self._given_limits = self._limits_now()
         evidence, assumptions = evidence_of(samples, self._columns, self._progress), self._assumptions()
-        # The method that "auto" is for them.
-        by_groups, auto_shape = self._wants_groups(), isinstance(self.margins, str) and self.margins == "auto"
-        without_options = isinstance(method, Auto) and auto_shape and not by_groups
+        # The method that "auto" chooses.
+        by_groups, auto_margins = self._wants_groups(), isinstance(self.margins, str) and self.margins == "auto"
+        without_options = isinstance(method, Auto) and auto_margins and not by_groups
         if isinstance(method, Auto):
             by_likelihood = bool(samples.limits_by_cell) or assumptions.auto_components
             if self._by_groups:
                 method, because = OnePass(), "a graph is of groups of rows"
             elif by_groups and not by_likelihood:
-                method, because = OnePass(), "records of groups of rows, which a jackknife keeps, are of one pass"
+                method, because = OnePass(), "a jackknife keeps records of groups of rows, which are of one pass"
             else:
                 method, because = method.choose(samples, evidence, assumptions)
-        # The model; without options, a better one where something about it is doubtful.
+        # The model; without options, a better one where the model has diagnostics.
         if without_options:
             with noting_warnings() as noted:
                 learned = self._learn_rows(method, because, samples, evidence, assumptions)
@@ -215,7 +220,7 @@ class RectifiedGaussianLearner(FittedModel):
     def _learn_rows(
         self, method: Method, because: str, samples: Samples, evidence: Evidence, assumptions: Assumptions
     ) -> Learned:
-        """Learn by a method that is known by now, and keep a record that rows can be added to, where there is one."""
+        """Learn by the method chosen, and keep a record that rows can be added to, where there is one."""
         learned: Any
         if self._wants_groups() and isinstance(method, FullLikelihood):
             learned = method.jackknifed(evidence, assumptions, self._progress)
@@ -230,13 +235,12 @@ class RectifiedGaussianLearner(FittedModel):
                 self._record = evidence.collect(question)
             elif isinstance(method_named(self.method), Auto) and not samples.limits_by_cell:
                 self._to_add_to = evidence.collect(OnePass().question(assumptions))
-        said: dict[str, Any] = {"chosen_because": because} if because else {}
+        facts: dict[str, Any] = {"chosen_because": because} if because else {}
         if self._columns.margins is not None and hasattr(learned.report, "log_likelihood"):  # of latent values
             slopes = total_log_slope(samples, self._columns)
-            said["log_likelihood"] = learned.report.log_likelihood + slopes
-        known: Learned = replace(learned, report=replace(learned.report, **said)) if said else learned
-        self._learned = known
-        return known
+            facts["log_likelihood"] = learned.report.log_likelihood + slopes
+        self._learned = replace(learned, report=replace(learned.report, **facts))
+        return self._learned
 
     def _look_again(
         self,
@@ -245,15 +249,14 @@ class RectifiedGaussianLearner(FittedModel):
         sample_weight: Any,
         evidence: Evidence,
         assumptions: Assumptions,
-        noted: list[Any],
+        noted: list[Line],
     ) -> Learned:
-        """Do what the diagnostics about a fit without options ask for; warnings of one that is not kept are not
-        given."""
+        """Apply the remedies for the diagnostics of a fit without options; only the kept fit issues warnings."""
         better = better_fit(self, learned.report, X, sample_weight, evidence, assumptions, self._progress)
         diagnostics: tuple[Diagnostic, ...] = ()
         because = learned.report.chosen_because
         if better is None:
-            warn_again(noted)
+            warn_of_noted(noted, but="AssumptionWarning")
         else:
             other, diagnostics, because = better
             learned, self._record, self._to_add_to = other._learned, other._record, None
@@ -265,13 +268,14 @@ class RectifiedGaussianLearner(FittedModel):
         return learned
 
     def partial_fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
-        """Add the rows of X to those seen before. The model is solved when an attribute is next asked for.
+        """Add the rows of X to those seen before. The model is computed when an attribute is next needed.
 
         >>> import numpy as np
         >>> import unrelu
         >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(1000, random_state=1)
         >>> whole = unrelu.RectifiedGaussianLearner("one_pass").fit(X)
-        >>> parts = unrelu.RectifiedGaussianLearner("one_pass").partial_fit(X[:300]).partial_fit(X[300:])
+        >>> parts = unrelu.RectifiedGaussianLearner("one_pass").partial_fit(X[:300])
+        >>> parts = parts.partial_fit(X[300:])
         >>> bool(np.allclose(parts.mean_, whole.mean_, rtol=1e-10))
         True
         """
@@ -322,7 +326,7 @@ class RectifiedGaussianLearner(FittedModel):
                 )
 
     def _rows_to_learn(self, X: Any, sample_weight: ArrayLike | None, groups: Any, **reading: Any) -> Samples:
-        """The rows of a table to be learned from, each with its group where groups are wanted."""
+        """The rows of a table to be learned from, each with its group where records are by groups."""
         by_groups = self._wants_groups()
         if groups is not None and not by_groups:
             raise InvalidParameterError(
@@ -332,10 +336,9 @@ class RectifiedGaussianLearner(FittedModel):
         return self._table(X, sample_weight, labels=labels, long=by_groups, **reading)
 
     def _limits_now(self) -> FloatArray:
-        """Floors and ceilings as the parameters give them."""
+        """Floors and ceilings as the parameters give them now."""
         floor, ceiling = (None, None) if is_by_cell(self.floor, self.ceiling) else (self.floor, self.ceiling)
-        limits = limits_of(floor, ceiling, self.n_features_in_, self._columns.names)
-        return np.array([limits.floor, limits.ceiling])
+        return limits_of(floor, ceiling, self.n_features_in_, self._columns.names)[0]
 
     def _check_unchanged(self) -> None:
         if not np.array_equal(self._given_limits, self._limits_now()):
@@ -388,6 +391,7 @@ class RectifiedGaussianLearner(FittedModel):
     def held_learner(self) -> RectifiedGaussianLearner:
         return self
 
+    @in_one_warning
     def _result(self) -> Learned:
         if self._learned is None:
             check_is_fitted(self)
@@ -398,7 +402,7 @@ class RectifiedGaussianLearner(FittedModel):
         return self._learned
 
     def _solved(self, record: Record, assumptions: Assumptions) -> Learned:
-        """The model of the rows that a record is of, with the standard errors that are asked for."""
+        """The model of the rows of a record, with standard errors of the kind ``stderr``."""
         question, whole = self._question(assumptions), whole_of(record)
         evidence = Evidence(None, answers={question: whole}, feature_names=self._names(), place=self._place)
         learned = method_named(self.method).learn(evidence, assumptions, self._seed(), self._progress)
@@ -410,22 +414,22 @@ class RectifiedGaussianLearner(FittedModel):
 
     @property
     def is_solved(self) -> bool:
-        """Whether the model of the rows so far has been found, or will be when it is asked for."""
+        """Whether the model of the rows so far has been computed."""
         return self._learned is not None
 
     def set_diagnostics(self, diagnostics: tuple[Diagnostic, ...]) -> None:
-        """Have the report tell these diagnostics and no others."""
+        """Replace the diagnostics of the report."""
         learned = self._result()
         self._learned = replace(learned, report=replace(learned.report, diagnostics=diagnostics))
         self.report_ = Fit(self._columns, self._learned).report
 
     def keeping_groups(self) -> Self:
-        """Keep records by groups of rows, whatever ``stderr`` is: for networks, which ask subsets of the rows."""
+        """Keep records by groups of rows, also with stderr="model": graphs learn from subsets of the rows."""
         self._by_groups = True
         return self
 
-    def _know(self, record: Record, columns: Columns, given_limits: FloatArray) -> Self:
-        """Know the rows of a record, as if they had been learned in parts."""
+    def _take_over(self, record: Record, columns: Columns, given_limits: FloatArray) -> Self:
+        """Take over a record and its columns, as if its rows had been learned in parts."""
         self.n_features_in_ = len(columns.floor)
         if columns.names is not None:
             self.feature_names_in_ = np.array(columns.names, dtype=object)
@@ -433,16 +437,15 @@ class RectifiedGaussianLearner(FittedModel):
         return self
 
     def of_record(self, record: Record, names: Sequence[str] | None = None) -> Self:
-        """Know the rows of a record under the parameters of this learner."""
+        """Take over a record, under the parameters of this learner."""
         d, called = record.n_features, None if names is None else tuple(map(str, names))
         if called is not None and len(called) != d:
             raise InvalidParameterError(f"feature_names: {len(called)} names for the {d} columns of the record.")
-        limits = limits_of(self.floor, self.ceiling, d, called)
-        columns = Columns(limits.floor, limits.ceiling, called, float(self.floor_tolerance))
-        return self._know(record, columns, np.array([limits.floor, limits.ceiling]))
+        limits = limits_of(self.floor, self.ceiling, d, called)[0]
+        return self._take_over(record, Columns(limits[0], limits[1], called, float(self.floor_tolerance)), limits)
 
     def densities_with_outliers(self, X: Table) -> FloatArray:
-        """Log density of each row by all that was learned: outlier rows and bad cells of robust methods included."""
+        """Log density of each row, by the models of outlier rows and bad cells of robust methods as well."""
         learned: Any = self._result()
         if hasattr(learned, "mixture") and len(learned.columns) == self.n_features_in_:
             return self._log_densities(
@@ -458,20 +461,20 @@ class RectifiedGaussianLearner(FittedModel):
         if name != "record_":
             super()._solve(name)
         elif self._record is None:
-            raise AttributeError(f"A learner with method {self.method!r} keeps no record: use method='one_pass'.")
+            raise AttributeError(f"A learner with method={self.method!r} keeps no record: use method='one_pass'.")
         else:
             self.record_ = self._record
 
     def with_record(self, record: Record, others: Sequence[RectifiedGaussianLearner] = ()) -> RectifiedGaussianLearner:
-        """A learner with the same parameters and columns, of the rows that ``record`` is of, those of others too."""
+        """A learner with the same parameters and columns, of the rows of ``record``, which has those of others, too."""
         check_is_fitted(self)
         learner: RectifiedGaussianLearner = clone(self)
         learner._by_groups = self._by_groups
         margins = seen_by_all([each._columns.margins for each in (self, *others)])
-        return learner._know(record, replace(self._columns, margins=margins), self._given_limits)
+        return learner._take_over(record, replace(self._columns, margins=margins), self._given_limits)
 
     def of_columns(self, columns: NDArray[np.int64]) -> RectifiedGaussianLearner:
-        """A learner of some of the columns, from the same rows; for one with the same limits in all of them."""
+        """A learner of some of the columns, from the same rows, where all columns have the same limits."""
         record, own = self.record_, self._columns
         assert isinstance(record, PairMoments), "a jackknife's records have no columns to be left out"
         names = None if own.names is None else tuple(own.names[j] for j in columns)
@@ -479,12 +482,12 @@ class RectifiedGaussianLearner(FittedModel):
         part = Columns(own.floor[columns], own.ceiling[columns], names, own.tolerance, margins)
         learner: RectifiedGaussianLearner = clone(self)
         learner._place, learner._answers_on = self._place, self._answers_on
-        return learner._know(record.of_columns(columns), part, self._given_limits[:, columns])
+        return learner._take_over(record.of_columns(columns), part, self._given_limits[:, columns])
 
     def agrees_with(self, other: RectifiedGaussianLearner) -> None:
-        """Raise InvalidParameterError if the two assume different things, or call their columns differently."""
+        """Raise InvalidParameterError if two learners have other assumptions or other names of columns."""
         if self.n_features_in_ != other.n_features_in_:
-            return  # their records will say so
+            return  # merging their records raises the error
         mine, others = self._assumptions(), other._assumptions()
         compared = [each.name for each in fields(mine) if each.compare]
         different = [name for name in compared if getattr(mine, name) != getattr(others, name)]
@@ -492,11 +495,7 @@ class RectifiedGaussianLearner(FittedModel):
         different += [] if self.stderr == other.stderr else ["stderr"]
         if different or method_named(self.method) != method_named(other.method):
             what = listed(dict.fromkeys(different or ["method"]))
-            way = (
-                " Margins that were learned differ with the rows: give all of them the same."
-                if "margins" in different
-                else ""
-            )
+            way = " Learned margins differ with the rows: give all learners the same." if "margins" in different else ""
             raise InvalidParameterError(
                 f"Cannot merge learners with different parameters ({what}): {self} and {other}.{way}"
             )
@@ -508,7 +507,7 @@ class RectifiedGaussianLearner(FittedModel):
 
 
 class HoldsLearner(FittedModel):
-    """An estimator that has a learner of its own learn the model: attributes are the learner's."""
+    """An estimator whose own learner learns the model: attributes are the learner's."""
 
     _learner: RectifiedGaussianLearner | None = None
 
@@ -524,13 +523,13 @@ class HoldsLearner(FittedModel):
         return learner.with_progress(self._progress)
 
     def _going_on(self, X: Any) -> RectifiedGaussianLearner:
-        """The learner that more rows are added to; their columns must be those of the rows before."""
+        """The learner that the rows of X are added to; their columns must be those of the rows before."""
         if self._learner is not None and not isinstance(as_rows(X), Samples):
-            validate_data(self, X, reset=False, skip_check_array=True)  # in this estimator's name
+            validate_data(self, X, reset=False, skip_check_array=True)  # errors name this estimator
         return self._own_learner(self._learner)
 
     def _hold(self, learner: RectifiedGaussianLearner) -> Self:
-        """Take over what a learner knows."""
+        """Take over a learner and its attributes."""
         self._forget()
         self._learner, self._columns, self.n_features_in_ = learner, learner._columns, learner.n_features_in_
         self.__dict__.pop("feature_names_in_", None)
@@ -542,14 +541,14 @@ class HoldsLearner(FittedModel):
         return self
 
     def with_learner(self, learner: RectifiedGaussianLearner) -> Self:
-        """One like this that knows what a learner knows."""
+        """An estimator with the parameters of this one that holds a learner."""
         like: Self = clone(self)
         return like._hold(learner)
 
     def held_learner(self) -> RectifiedGaussianLearner:
         check_is_fitted(self)
         if self._learner is None:
-            self._result()  # which says why there is none
+            self._result()  # raises the reason
         assert self._learner is not None
         return self._learner
 

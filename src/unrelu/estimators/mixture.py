@@ -1,4 +1,4 @@
-"""RectifiedGaussianMixture: groups of rows, each a Gaussian cut off at the floor, the way scikit-learn's mixtures work.
+"""RectifiedGaussianMixture: groups of rows, each a left-censored Gaussian, with scikit-learn's interface.
 
 The mathematics is in :mod:`unrelu.fit.robust_rows.clustering`.
 """
@@ -27,26 +27,26 @@ Labels = NDArray[np.int64]
 
 
 class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
-    """Rows from several groups: x = max(y, floor), y ~ N(bias_k, covariance_k) with probability weight_k.
+    """Rows from several groups: x = max(y, floor), y ~ N(mean_k, covariance_k) with probability weight_k.
 
-    Where many values are at the floor, the raw table has spikes and edges that a mixture of ordinary Gaussians takes
-    for groups; here they are what a floor does to a Gaussian.
+    Where many values are at the floor, the table has spikes and edges that a mixture of ordinary Gaussians takes for
+    groups; here they are the effect of the floor on a Gaussian.
 
     Parameters
     ----------
     n_components : int, default=2
         Number of groups. :meth:`bic` helps to choose it.
     n_init : int, default=3
-        Random starts, beside one that adds a group at a time. The most likely is kept.
+        Random starts, beside one that adds a group at a time. The most likely fit is kept.
     max_iter : int, default=300
         Most rounds of EM, each one pass over the rows.
     floor : float or one per column, default=0.0
-        Values at the floor are cut off there; values below it are an error. NaN means not observed.
+        Detection limits: values at the floor are left-censored; values below it are an error. NaN means not observed.
     ceiling : float or one per column, default=None
-        The same from above, as for :class:`unrelu.RectifiedGaussianLearner`.
+        Upper limits, as for :class:`unrelu.RectifiedGaussianLearner`.
     margins : str, object of :mod:`unrelu.margins`, one per column, or dict by name, default="auto"
-        What becomes of the normal y before it is cut off, as for :class:`unrelu.RectifiedGaussianLearner`: one
-        for all groups, of the whole column. Means and covariances are then of latent values.
+        The function x = f(y) of each column, as for :class:`unrelu.RectifiedGaussianLearner`, the same for all groups.
+        Means and covariances are then of latent values.
     floor_tolerance : float, default=0.0
         Noise after the floor: values within it of the floor, above or below, count as floored.
     random_state : int, Generator or None, default=0
@@ -61,9 +61,9 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
     means_, covariances_ : arrays of shape (n_components, d) and (n_components, d, d)
         Means and covariances of the latent Gaussians.
     converged_, n_iter_ : bool, int
-        Whether EM settled, and the rounds it took, those of its start included.
+        Whether EM converged, and its rounds, those of its start included.
     lower_bound_ : float
-        Mean log-likelihood of the rows learned from, weighted as they were.
+        Mean log-likelihood of the rows learned from, weighted.
     report_ : MixtureReport
         How the fit went.
     n_features_in_, feature_names_in_ : int, array
@@ -71,9 +71,9 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
 
     Notes
     -----
-    A group that is (almost) never above the floor in some column says no more about that column than this: its mean
-    and standard deviation there rest on a prior worth one row. Correlations are shrunken by the share of them that is
-    sampling error.
+    Where a group is (almost) never above the floor of a column, its mean and standard deviation there rest on a prior
+    worth one row. Correlations are shrunken by the share of them that is sampling error.
+
     ``sample_weight`` acts as repeated rows do, as far as starts on a sample of the rows allow; weights with a mean
     below 1 are scaled to a mean of 1.
 
@@ -128,9 +128,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         for name in ("n_components", "n_init", "max_iter"):
             check_count(name, getattr(self, name))
         samples = self._weighted_rows(X, sample_weight)
-        self._learn_columns(
-            samples, tested=False
-        )  # groups are no normal column, and monotone margin would make them one
+        self._learn_columns(samples, tested=False)  # a monotone margin would make groups look like one normal column
         if samples.n_rows is not None and self.n_components > samples.n_rows:
             raise InvalidParameterError(
                 f"n_components={self.n_components} is more than the {samples.n_rows:,} rows (n_samples): lower it or"
@@ -144,29 +142,29 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         self._solve("report_")
         if not self.converged_:
             warn(
-                f"EM had not settled after max_iter={self.max_iter} rounds: raise max_iter, or take fewer components.",
+                f"No convergence of EM after max_iter={self.max_iter} rounds: raise max_iter, or lower n_components.",
                 "not-converged",
             )
         return self
 
     def _weighted_rows(self, X: Table, sample_weight: ArrayLike | None) -> Samples:
-        """The rows to be learned from; of arrays, those of weight 0, which may hold anything, are shown as missing."""
+        """The rows to be learned from; rows of arrays with weight 0, which may hold anything, become missing."""
         if sample_weight is None or isinstance(as_rows(X), Samples) or hasattr(X, "__dask_graph__"):
             return self._table(X, sample_weight, reset=True)
         rows = self._whole(X, reset=True)
         weights = checked_weights(sample_weight, rows.n_rows or 0)
-        # Weights that say how much to trust a row, such as shares that sum to one, are scaled so that a row counts as a
-        # row. Larger ones stay, since they may be numbers of rows.
+        # Weights that are measures of trust, such as shares that sum to one, are scaled so that a row counts as a row.
+        # Larger weights stay, since they may be numbers of rows.
         mean = weights.sum() / max(np.count_nonzero(weights), 1)
         weights = weights / mean if 0.0 < mean < 1.0 else weights
-        shown = without_absent(all_values(rows), weights)
-        return ArraySamples(shown, weights, rows.feature_names, max(len(shown), 1), rows.limits)
+        values = without_absent(all_values(rows), weights)
+        return ArraySamples(values, weights, rows.feature_names, max(len(values), 1), rows.limits)
 
     def fit_predict(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Labels:
-        """Learn the groups, and say to which of them each row most likely belongs."""
+        """Learn the groups, and return the most likely group of each row."""
         return self.fit(X, y, sample_weight).predict(X)
 
-    # --- what the groups say of rows --------------------------------------------------------------
+    # --- rows ---------------------------------------------------------------------------------------
 
     def predict(self, X: Table) -> Labels:
         """The most likely group of each row: 0 is the largest group."""
@@ -177,7 +175,7 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
         return self._of_rows(X, self._result().probabilities)
 
     def score_samples(self, X: Table) -> FloatArray:
-        """Log density of each row: density of the values above the floor, probability of the others to be at it.
+        """Log density of each row, larger = more typical: density of seen cells, probability of censored cells.
 
         NaN cells are integrated over.
         """
@@ -187,11 +185,11 @@ class RectifiedGaussianMixture(ScoresByDensity, DensityMixin, FloorEstimator):
 
     @property
     def n_parameters_(self) -> int:
-        """How many numbers were learned."""
+        """The number of parameters learned."""
         return self._result().n_parameters
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> tuple[FloatArray, Labels]:
-        """Draw rows from the learned groups, group after group, and say which group each is from."""
+        """Draw rows from the learned groups, group after group, and the group of each row."""
         self._result()
         check_count("n_samples", n_samples)
         rng = generator(random_state)

@@ -1,6 +1,6 @@
-"""FloorOutlierDetector: which rows do not belong, how surely, and which of their cells say so.
+"""FloorOutlierDetector: which rows are outliers, with p-values, and which of their cells are outlying.
 
-The mathematics and the judgement of a table are in :mod:`unrelu.fit.robust_rows.detection`.
+The mathematics is in :mod:`unrelu.fit.robust_rows.detection`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from unrelu.fit.robust_cells.cell_model import CellModel, bad_probability
 from unrelu.fit.robust_rows.detection import OutlierScores, Verdict, judge_rows, score_threshold
 from unrelu.methods import Method, expects_outliers, method_named
 from unrelu.model import RectifiedGaussian
-from unrelu.posterior.density import scored_rows
+from unrelu.posterior.density import Density, scored_rows
 from unrelu.tables.prepared import prepared
 from unrelu.validation import check_choice
 
@@ -31,27 +31,28 @@ from unrelu.validation import check_choice
 class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     """Find rows that do not fit x = max(y, floor), y ~ N(mean, covariance), learned from the same table or another.
 
-    The default method learns the model of the inlier rows while up to nearly half of the table are outliers. A row's
-    score is its log density under that model (and the probability that it is genuine, where outliers form groups of
-    their own); its p-value is the share of the model's own rows that score as low.
+    The default method learns the model of the inlier rows where up to nearly half of the rows are outliers. A row's
+    score is its log density under that model (plus the log probability that it is an inlier, where outliers form groups
+    of their own); its p-value is the share of the model's own rows that score as low. ``score_samples`` and
+    ``decision_function`` are larger for more typical rows, as in scikit-learn; ``outlier_score``, ``mahalanobis`` and
+    ``cell_outlier_score`` are larger for more outlying ones.
 
     Parameters
     ----------
     method : str or object from :mod:`unrelu.methods`, default="robust"
-        How to learn the model. "one_pass" is right for a table known to be clean, or with too few rows for "robust".
+        How to learn the model. "one_pass" is right for a clean table, or one with too few rows for "robust".
     contamination : "auto" or float, default="auto"
-        "auto": a row is an outlier when its p-value is below ``false_alarm_rate``. A number in (0, 0.5]: that share
-        of the rows given to :meth:`fit`, those with the lowest scores, are outliers.
+        "auto": a row is an outlier when its p-value is below ``false_alarm_rate``. A number in (0, 0.5]: that share of
+        the rows given to :meth:`fit`, those with the lowest scores, are outliers.
     false_alarm_rate : float, default=0.01
         With contamination="auto", the share of the rows of a clean table that are flagged all the same, if the model
-        fits that table: if the columns are normal above their floors. Of other tables more are flagged.
+        fits that table; of other tables more rows are flagged.
     floor : float or one per column, default=0.0
-        Values at the floor are cut off there; values below it are an error. NaN means not observed.
+        Detection limits: values at the floor are left-censored; values below it are an error. NaN means not observed.
     ceiling : float or one per column, default=None
-        The same from above, as for :class:`unrelu.RectifiedGaussianLearner`.
+        Upper limits, as for :class:`unrelu.RectifiedGaussianLearner`.
     margins : str, object of :mod:`unrelu.margins`, one per column, or dict by name, default="auto"
-        What becomes of the normal y before it is cut off, as for :class:`unrelu.RectifiedGaussianLearner`: "auto" where
-        columns are skewed, or their tails are flagged.
+        The function x = f(y) of each column, as for :class:`unrelu.RectifiedGaussianLearner`.
     floor_tolerance : float, default=0.0
         Noise after the floor: values within it of the floor, above or below, count as floored.
     random_state : int, Generator or None, default=0
@@ -60,7 +61,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     Attributes
     ----------
     offset_ : float
-        Rows with a score below it are outliers: ``decision_function(X) = score_samples(X) - offset_``.
+        Rows that score below ``offset_`` are outliers: ``decision_function(X) = score_samples(X) - offset_``.
     distribution_ : RectifiedGaussian
         The learned model of the inlier rows.
     report_ : LearningReport
@@ -68,14 +69,14 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     row_weights_ : array
         With method="robust": one number per row of the table, from 1 for an inlier row to 0 for an outlier.
     cell_weights_ : array
-        With method="robust_cells": the same for every cell; :meth:`cell_probabilities` tells of any table.
+        With method="robust_cells": the same for every cell; :meth:`cell_probabilities` takes any table.
     n_features_in_, feature_names_in_ : int, array
         The columns seen by :meth:`fit`, and their names where they have any.
 
     Notes
     -----
-    Missing cells are integrated out, so that a row is judged by the cells it has. Its p-value still compares it with
-    complete rows, and is only approximate where many cells are missing.
+    Missing cells are integrated over, so that a row is scored by the cells that it has. Its p-value still compares it
+    with complete rows, and is only approximate where many cells are missing.
 
     Examples
     --------
@@ -124,7 +125,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
 
     @classmethod
     def stored(cls) -> dict[str, Any]:
-        every_learned()  # report_ is one of any method's: their classes must be known before a file is read
+        every_learned()  # report_ is of any method's class: all must be imported before a file is read
         return {
             **super().stored(),
             "distribution_": RectifiedGaussian,
@@ -139,7 +140,7 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
     # --- learning ---------------------------------------------------------------------------------
 
     def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:  # noqa: ARG002
-        """Learn the model of the inlier rows of X, and from which score on a row is one of them.
+        """Learn the model of the inlier rows of X, and the score below which a row is an outlier.
 
         X is an array, a data frame, or rows that are read block by block (:func:`unrelu.tables.open_samples`).
         """
@@ -160,10 +161,9 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         self._progress(Step("Simulating rows of the model"))
         scores = OutlierScores.of(learned, float(self.floor_tolerance), seed)
         self.distribution_, self.report_ = fit.distribution, fit.report
-        if (row_weights := getattr(learned, "row_weights", None)) is not None:
-            self.row_weights_ = row_weights
-        if (cell_weights := getattr(learned, "cell_weights", None)) is not None:
-            self.cell_weights_ = cell_weights
+        for name in ("row_weights", "cell_weights"):
+            if hasattr(learned, name):
+                setattr(self, f"{name}_", getattr(learned, name))
         self._cell_distribution = getattr(learned, "cell_model", None)
         if isinstance(share, str):
             self.offset_ = score_threshold(scores, float(self.false_alarm_rate))
@@ -187,9 +187,9 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         check_false_alarm_rate("false_alarm_rate", false_alarm_rate)
         options = {"false_alarm_rate": false_alarm_rate, "random_state": random_state}
         detector, distribution = cls._made_from(model, floor_tolerance, **options)
-        return detector._judging_by(distribution)
+        return detector._scoring_by(distribution)
 
-    def _judging_by(self, distribution: RectifiedGaussian) -> Self:
+    def _scoring_by(self, distribution: RectifiedGaussian) -> Self:
         self.distribution_ = distribution
         self._scores = OutlierScores.of_model(self._distribution(), self._columns.tolerance, self._seed())
         self.offset_ = score_threshold(self._scores, float(self.false_alarm_rate))
@@ -208,19 +208,32 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         present = weights > 0.0
         return float(np.quantile(found[present], share, weights=weights[present], method="inverted_cdf"))
 
-    # --- judging rows -----------------------------------------------------------------------------
+    # --- scores -----------------------------------------------------------------------------------
 
     def predict(self, X: Table) -> NDArray[np.int64]:
         """-1 for outliers, +1 for inlier rows."""
         return np.where(self.decision_function(X) < 0.0, -1, 1)
 
     def decision_function(self, X: Table) -> FloatArray:
-        """Distance of the score from the threshold: negative for outliers."""
+        """``score_samples(X) - offset_``, as scikit-learn has it: negative for outliers."""
         return np.asarray(self.score_samples(X) - self.offset_)
 
     def score_samples(self, X: Table) -> FloatArray:
-        """One number per row, lower for more outlying rows: the log density in units of what each cell usually has."""
+        """Log density of each row, in units of what each of its cells usually has: larger = more typical."""
         return self._of_rows(X, self._fitted().score)
+
+    def outlier_score(self, X: Table) -> FloatArray:
+        """``-score_samples(X)``: larger = more outlying."""
+        return np.negative(self.score_samples(X))
+
+    def mahalanobis(self, X: Table) -> FloatArray:
+        """Squared Mahalanobis distance of each row from the inlier rows' mean, larger = more outlying.
+
+        The expected one where cells are hidden, as :meth:`unrelu.RectifiedGaussianLearner.mahalanobis` has it.
+        """
+        check_is_fitted(self)
+        density = Density.for_distances(self._distribution())
+        return self._of_rows(X, self._with_censoring(density.mahalanobis))
 
     def p_values(self, X: Table) -> FloatArray:
         """The share of the model's own rows that are at least as outlying as each row of X.
@@ -234,29 +247,34 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
         return self._fitted().tail.p_value(self.score_samples(X))
 
     def cell_residuals(self, X: Table) -> FloatArray:
-        """Per cell, its signed distance from what the row's other cells predict, in standard deviations.
+        """Per cell, its signed distance from the prediction of the row's other cells, in standard deviations.
 
-        For a floored cell, the distance of the floor: -5 says that so low a value was as unlikely as 5 standard
-        deviations, a positive number that it was to be expected. NaN where missing or in a constant column.
+        For a floored cell it is the distance of the floor: with -5 so low a value was as unlikely as 5 standard
+        deviations, with a positive number it was to be expected. NaN where missing or in a constant column.
         """
         return self._of_rows(X, self._fitted().scores.cell_residuals) * self._columns.sign
 
-    def outlier_score(self, X: Table) -> FloatArray:
-        """The same as far as cells are outlying: 0 where a floored cell was to be expected, infinite off a constant.
+    def cell_outlier_score(self, X: Table, *, signed: bool = False) -> FloatArray:
+        """How outlying each cell is given the rest of its row, in standard deviations: larger = more outlying.
+
+        0 where a floored cell was to be expected, infinite off a column's constant, NaN where missing. ``signed``:
+        negative for cells that are too low.
 
         >>> import unrelu
         >>> model = unrelu.RectifiedGaussian([-1.0, 1.0], [[1.0, 0.8], [0.8, 1.0]])
-        >>> unrelu.FloorOutlierDetector.from_model(model).outlier_score([[0.0, 1.0], [0.0, 5.0]]).round(1)
-        array([[ 0. ,  0.3],
-               [-3.7,  4.8]])
+        >>> detector = unrelu.FloorOutlierDetector.from_model(model)
+        >>> detector.cell_outlier_score([[0.0, 1.0], [0.0, 5.0]]).round(1)
+        array([[0. , 0.3],
+               [3.7, 4.8]])
         """
-        return self._of_rows(X, self._fitted().scores.outlier_score) * self._columns.sign
+        scores = self._of_rows(X, self._fitted().scores.cell_outlier_score)
+        return scores * self._columns.sign if signed else np.abs(scores)
 
     def cell_probabilities(self, X: Table) -> FloatArray:
         """Per cell, the probability of being bad; NaN where missing.
 
-        After method="robust_cells" by what was learned of bad cells and outlier rows, elsewhere as if one cell in a
-        hundred were bad, anywhere in its column.
+        After method="robust_cells" by the learned distribution of bad cells and outlier rows, elsewhere as if one cell
+        in a hundred were bad, anywhere in its column.
 
         >>> import unrelu
         >>> X = unrelu.synthetic.random_model(4, random_state=0).sample(2000, random_state=1)
@@ -271,17 +289,17 @@ class FloorOutlierDetector(OutlierMixin, FloorEstimator):
             distribution = CellModel.of_model(self._distribution(), self._columns.tolerance)
         return self._of_rows(X, lambda values: bad_probability(distribution, scores, values))
 
-    def judge(self, X: Table, top: int = 10, cells_of: str = "top") -> Verdict:
-        """Everything about a table at once: scores, p-values, which rows are flagged, and why.
+    def score_table(self, X: Table, top: int = 10, cells_of: str = "top") -> Verdict:
+        """Score all rows of a table at once: scores, p-values, which rows are flagged, and by which cells.
 
-        ``top``: how many of the most outlying rows to look into, cell by cell. ``cells_of="flagged"`` looks into all
-        flagged rows, too, which costs as many scores as there are columns for each.
+        ``top``: the number of the most outlying rows whose cells are scored. ``cells_of="flagged"`` scores the cells of
+        all flagged rows, too; each such row costs as many scores as there are columns.
 
         >>> import unrelu
         >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(2000, random_state=1)
         >>> X[7, 1] += 9.0
-        >>> verdict = unrelu.FloorOutlierDetector().fit(X).judge(X, top=1)
-        >>> verdict.top, bool(verdict.flagged[7]), [column for column, size in verdict.drivers(7)]
+        >>> scored = unrelu.FloorOutlierDetector().fit(X).score_table(X, top=1)
+        >>> scored.top, bool(scored.flagged[7]), [column for column, size in scored.drivers(7)]
         (array([7]), True, [1])
         """
         scores = self._fitted()

@@ -1,4 +1,4 @@
-"""What is learned in parts: learners of disjoint rows, merged, and a layer of a torch network, batch by batch."""
+"""Learning in parts: learners of disjoint rows, merged, and a layer of a torch network, batch by batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from unrelu.validation import listed, warn
 
 
 def merge(parts: Sequence[RectifiedGaussianLearner | HoldsLearner | Record]) -> Any:
-    """Join what was learned from disjoint rows, as if all rows had been read together.
+    """Merge learners or records of disjoint rows, as if all rows had been read together.
 
     Learners give a learner (they must agree in parameters and columns), records give a record.
 
@@ -27,12 +27,12 @@ def merge(parts: Sequence[RectifiedGaussianLearner | HoldsLearner | Record]) -> 
     >>> bool(np.allclose(unrelu.merge(parts).covariance_, whole.covariance_, rtol=1e-10))
     True
     """
-    known = (RectifiedGaussianLearner, HoldsLearner, PairMoments, GroupedMoments)
-    parts = [parts] if isinstance(parts, known) else list(parts)
+    kinds = (RectifiedGaussianLearner, HoldsLearner, PairMoments, GroupedMoments)
+    parts = [parts] if isinstance(parts, kinds) else list(parts)
     if not parts:
         raise InvalidParameterError("merge needs at least one learner or record.")
     for part in parts:
-        if not isinstance(part, known):
+        if not isinstance(part, kinds):
             raise InvalidParameterError(f"merge takes learners and records, got {type(part).__name__}.")
     like = parts[0]
     parts = [part.held_learner() if isinstance(part, HoldsLearner) else part for part in parts]
@@ -73,15 +73,15 @@ def learn_layer(
     Parameters
     ----------
     model : torch.nn.Module
-        The network; it runs without gradients and in evaluation mode, and is left as it was found.
+        The network; it runs without gradients and in evaluation mode, and is not changed.
     layer : str or torch.nn.Module
         The layer, or its name as ``model.named_modules()`` has it. Of a rectifier (``ReLU``) the activations are
         learned, with their floor at 0; of a layer before it the outputs, which have no floor.
     loader : iterable of batches
         Tensors, (inputs, targets) or dicts of keyword arguments, such as a torch DataLoader.
     learner : RectifiedGaussianLearner, optional
-        One to go on with; its own parameters say what is assumed, and its ``with_progress`` hears of the rows. By
-        default one pass over normal units, with the floor that the first batch shows.
+        A learner that the rows are added to, with its parameters and its progress callback. By default one pass over
+        normal units, with a floor of 0 for the outputs of a rectifier and none for others.
     positions : "rows" or "mean", default="rows"
         Of convolutions: every position is a row, or its mean over them.
     channel_axis : int, optional
@@ -93,8 +93,8 @@ def learn_layer(
     Returns
     -------
     RectifiedGaussianLearner
-        With ``partial_fit`` of all rows. Without ``learner``, units that were never on are left out, with a
-        warning of the kind "dead-units".
+        The learner after ``partial_fit`` of all rows. Without ``learner``, units that were never on are left out, with
+        a warning of the kind "dead-units".
 
     Examples
     --------

@@ -1,8 +1,8 @@
-"""From whatever a user has to rows that can be learned from: :func:`prepare`, then what their columns are like.
+"""From any table to rows that can be learned from, then to the limits and margins of their columns.
 
 :func:`prepare` turns arrays, frames, sparse matrices, Dask's tables, arrays of devices and rows of files into one kind
-of rows, with the weights, limits of cells and groups that were given beside them. :func:`learn_columns` says what the
-columns are like but for their margins, which :func:`learn_margins` learns from one look at the rows.
+of rows, with the weights, limits of cells and groups that were given beside them. :func:`learn_columns` finds the
+limits of the columns, and :func:`learn_margins` learns their margins in one pass over the rows.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from unrelu.tables.prepared import Columns, PreparedRows, as_stored, names_of, p
 from unrelu.validation import column_label, counted, label_columns, listed
 
 _LARGEST_WEIGHT = 1e100
-_FEWEST = 20  # cells of a first part that tell whether a column is positive
+_FEWEST = 20  # cells of a first part from which on a column without zeros counts as positive
 _LARGE = 2**24  # cells of a sparse matrix, zeros included, beyond which its columns are taken for normal
 
 
@@ -58,11 +58,11 @@ def prepare(
 ) -> Samples:
     """The rows of any table of numbers; its columns are those of the estimator, or are learned where there are none.
 
-    The ``estimator`` is who messages speak of, and gets ``n_features_in_`` and ``feature_names_in_`` where ``columns``
-    is None. ``floor`` and ``ceiling`` count where they are limits of cells; ``by_cell``: whoever reads the rows heeds
-    ``Block.censoring``, so that single cells may have limits. ``labels`` and ``long``: as
-    :class:`unrelu.tables.groups.LabelledRows` has them. ``sparse`` matrices are kept so. ``whole``: all rows are needed
-    in memory, and this hears how far they are read.
+    Messages name the ``estimator``, which gets ``n_features_in_`` and ``feature_names_in_`` where ``columns`` is None.
+    ``floor`` and ``ceiling`` count where they are limits of cells; ``by_cell``: the caller uses ``Block.censoring``, so
+    that single cells may have limits. ``labels`` and ``long``: as of :class:`unrelu.tables.groups.LabelledRows`.
+    ``sparse``: sparse matrices stay sparse. ``whole``: all rows are needed in memory; it is called with the progress of
+    reading them.
     """
     rows = X if type(X) is np.ndarray else _in_blocks(X, sparse)
     if isinstance(rows, Samples):
@@ -75,16 +75,14 @@ def prepare(
     if sample_weight is not None:
         rows = _with_weights(rows, sample_weight)
     if is_by_cell(floor, ceiling):
-        rows = _with_cell_limits(rows, floor, ceiling, tell=estimator is not None and columns is None)
+        rows = _with_cell_limits(rows, floor, ceiling, warns=estimator is not None and columns is None)
         _check_cell_limits(rows, by_cell, tolerance, InvalidParameterError)
     return LabelledRows(rows, labels, long=long) if labels is not None or long else rows
 
 
 def _in_blocks(X: Any, sparse: bool) -> Any:
-    """Rows that are read in blocks, of what NumPy cannot read: arrays on a device, Dask's tables, frames with text.
-
-    Anything else as it is, lazy frames computed.
-    """
+    """Rows that are read in blocks, for tables that NumPy cannot read: arrays on a device, Dask's tables, frames with
+    text. Other tables as they are, lazy frames computed."""
     X = as_rows(X)
     if isinstance(X, Samples):
         return X
@@ -122,7 +120,7 @@ def _in_blocks(X: Any, sparse: bool) -> Any:
 
 
 def _array_rows(X: Any, estimator: Any, columns: Columns | None, smallest: int) -> Samples:
-    """The rows of what NumPy reads, not copied where it is an array; infinite values are judged while reading."""
+    """The rows of a table that NumPy reads, not copied where it is an array; infinite values are checked later."""
     stored_as = getattr(X, "dtype", None)
     names = names_of(X) if estimator is None else None
     if isinstance(X, np.ma.MaskedArray):
@@ -144,7 +142,7 @@ def _array_rows(X: Any, estimator: Any, columns: Columns | None, smallest: int) 
         raise InvalidDataError(f"X must be a table of numbers, with rows and columns: {error}") from error
     if values.dtype == object:
         raise InvalidDataError(table_fault(X) or "The table holds something other than numbers.")
-    # Questions work through a block in tiles, so an array that needs no conversion can be one block.
+    # Questions work through a block in tiles, so that an array that needs no conversion can be one block.
     block_rows = max(len(values), 1) if values.dtype in (np.float32, np.float64) else None
     rows = ArraySamples(values, feature_names=names, block_rows=block_rows)
     rows.stored_as = stored_as
@@ -158,7 +156,8 @@ def _name_of(estimator: Any) -> str:
 
 
 def _match_columns(rows: Samples, estimator: Any, columns: Columns | None) -> None:
-    """Raise InvalidDataError where rows have other columns than those learned; the estimator hears of new ones."""
+    """Raise InvalidDataError where rows have other columns than those learned; without these, the estimator gets the
+    rows' columns."""
     names = rows.feature_names
     if columns is None:
         if estimator is not None:
@@ -167,20 +166,20 @@ def _match_columns(rows: Samples, estimator: Any, columns: Columns | None) -> No
             if names is not None:
                 estimator.feature_names_in_ = np.array(names, dtype=object)
         return
-    told = "the model has" if estimator is None else f"{_name_of(estimator)} was fitted to"
+    whose = "the model has" if estimator is None else f"{_name_of(estimator)} was fitted to"
     if rows.n_features != len(columns.floor):
-        raise InvalidDataError(f"The table has {rows.n_features} columns, but {told} {len(columns.floor)}.")
+        raise InvalidDataError(f"The table has {rows.n_features} columns, but {whose} {len(columns.floor)}.")
     if names is not None and columns.names is not None and tuple(names) != columns.names:
         raise InvalidDataError(
-            f"The table's columns ({listed(names)}) are not those that {told} ({listed(columns.names)}), in that order."
+            f"The table's columns ({listed(names)}) are not those that {whose} ({listed(columns.names)}), in order."
         )
 
 
-def _all_of(rows: Samples, who: str, smallest: int, progress: Progress) -> Samples:
-    """Rows that are read in blocks, in memory; those that others read are refused."""
+def _all_of(rows: Samples, name: str, smallest: int, progress: Progress) -> Samples:
+    """Rows that are read in blocks, in memory; rows that another engine reads are refused."""
     if rows.source.engine is not None and not rows.in_memory:
         raise InvalidParameterError(
-            f"{who} needs all rows in memory: give it an array or a frame, as X.compute() is of Dask's, and files"
+            f"{name} needs all rows in memory: give it an array or a frame, as X.compute() is of Dask's, and files"
             " without scheduler= or checkpoint=."
         )
     blocks, done = [], 0
@@ -196,9 +195,9 @@ def _all_of(rows: Samples, who: str, smallest: int, progress: Progress) -> Sampl
 
 
 def screened_floats(rows: Samples, columns: Columns) -> NDArray[Any]:
-    """All rows in memory as latent values, after a look at their cells: none is infinite, or below its floor."""
-    plain, turned = columns.plain, prepared(rows, replace(columns, margins=None))
-    LocalEngine().collect(turned, partial(screening_of, lowest=plain.lowest)).check(plain, rows.feature_names)
+    """All rows in memory as latent values, after a check that no cell is infinite, or below its floor."""
+    plain, upright = columns.plain, prepared(rows, replace(columns, margins=None))
+    LocalEngine().collect(upright, partial(screening_of, lowest=plain.lowest)).check(plain, rows.feature_names)
     return all_values(prepared(rows, columns, screened=True))
 
 
@@ -218,7 +217,7 @@ def _with_weights(rows: Samples, sample_weight: Any) -> Samples:
             )
         sample_weight = where.host(sample_weight)
     if rows.n_rows is None:
-        return rows.weighted(sample_weight)  # which says why not
+        return rows.weighted(sample_weight)  # which raises the reason why not
     if hasattr(sample_weight, "__dask_graph__"):
         from unrelu.tables.dask_rows import DaskSamples, weight_range
 
@@ -229,7 +228,7 @@ def _with_weights(rows: Samples, sample_weight: Any) -> Samples:
 
 
 def checked_weights(sample_weight: Any, n_rows: int) -> FloatArray:
-    """One weight per row that squares and sums can take."""
+    """One weight per row, in the range of squares and sums."""
     like = np.broadcast_to(0.0, (n_rows, 1))
     weights: FloatArray = _check_sample_weight(sample_weight, like, dtype=np.float64, ensure_non_negative=True)
     _check_weights(0.0, float(weights.max()), float(np.min(weights, where=weights > 0.0, initial=np.inf)))
@@ -246,21 +245,22 @@ def _check_weights(smallest: float, largest: float, least: float) -> None:
         raise InvalidDataError("sample_weight leaves the range of squares: rescale it to a mean near 1.")
 
 
-def _with_cell_limits(samples: Samples, floor: Any, ceiling: Any, tell: bool) -> Samples:
+def _with_cell_limits(samples: Samples, floor: Any, ceiling: Any, warns: bool) -> Samples:
     """The rows with limits of single cells, as floor= and ceiling= give them.
 
-    Those that are the rows' own but for rounding are the rows'; ``tell``: with a warning where digits were left out.
+    A limit that differs from the rows' own by rounding alone becomes the rows' own; ``warns``: with a warning where
+    digits were left out.
     """
     margins, names = (samples.n_rows, samples.n_features), samples.feature_names
     low, high = (as_stored(each, samples.stored_as) for each in cell_limits(floor, ceiling, margins, names))
     if samples.place is None:
         values = first_values(samples.blocks(), samples.n_features)[: len(low)]
-        low, high = limits_of_data(values, low, high, names, tell=tell)
+        low, high = limits_of_data(values, low, high, names, tell=warns)
     return LimitedSamples(samples, low, high)
 
 
 def _check_cell_limits(samples: Samples, by_cell: bool, tolerance: Any, error: type[Exception]) -> None:
-    """Raise where single cells have limits that cannot be used, as only those ``by_cell`` can."""
+    """Raise where single cells have limits that cannot be used, unless the caller uses them (``by_cell``)."""
     if not samples.limits_by_cell:
         return
     if not by_cell:
@@ -284,56 +284,56 @@ def learn_columns(
     tolerance: Any,
     progress: Progress,
     *,
-    who: str | None = None,
+    without_ceilings: str | None = None,
     cells: bool = False,
     exact: bool = False,
 ) -> Columns:
-    """What the columns of a table are like, but for their margins: as given, or as the table itself tells.
+    """The columns of a table with their limits, as given or as the table has them, and without margins.
 
-    ``who`` has no upper limits; ``cells``: limits may be of cells. Unless they are ``exact``, limits that are the
-    table's own but for rounding are the table's.
+    ``without_ceilings``: the name of an estimator that has no upper limits; ``cells``: limits may be of cells. Unless
+    they are ``exact``, limits that differ from the table's own by rounding alone become the table's.
     """
     names, stated = samples.feature_names, samples.limits or CellLimits()
     if cells and is_by_cell(floor, ceiling):
-        floor, ceiling = None, None  # the rows have them
-    limits = limits_of(floor, ceiling, samples.n_features, names)
-    if who is not None and stated.ceiling:
+        floor, ceiling = None, None  # the rows have the limits
+    limits, from_data, floor_given = limits_of(floor, ceiling, samples.n_features, names)
+    floors, ceilings = limits
+    if without_ceilings is not None and stated.ceiling:
         column, limit = stated.ceiling[0]
         raise InvalidDataError(
-            f"Cells such as '>{limit:g}' in {column_label(column, names)}: {who} has no upper limits. Read them as"
-            " missing with limits='missing', or leave the column out."
+            f"Cells such as '>{limit:g}' in {column_label(column, names)}: {without_ceilings} has no upper limits. Read"
+            " them as missing with limits='missing', or leave the column out."
         )
     # Columns whose cells have limits of their own have none.
     own = np.isin(np.arange(samples.n_features), samples.limits_by_cell)
-    given = own & (limits.floor_given | (limits.ceiling < np.inf))
-    # What only the table can tell: cells such as "<0.25", extreme values, limits as stored.
-    lowest = {column: limit for column, limit in stated.floor if not limits.floor_given[column]}
-    highest = {column: limit for column, limit in stated.ceiling if limits.ceiling[column] == np.inf}
-    if limits.floor_from_data.any() or limits.ceiling_from_data.any():
+    given = own & (floor_given | (ceilings < np.inf))
+    # Limits that only the table has: cells such as "<0.25", extreme values, digits as stored.
+    lowest = {column: limit for column, limit in stated.floor if not floor_given[column]}
+    highest = {column: limit for column, limit in stated.ceiling if ceilings[column] == np.inf}
+    if from_data.any():
         seen = engine_for(samples, progress, "Looking for floors").collect(samples, extremes)
         low, high = np.where(seen.counts > 1.0, seen.ends, [[-np.inf], [np.inf]])
-        lowest |= {j: float(low[j]) for j in np.flatnonzero(limits.floor_from_data).tolist()}
-        highest |= {j: float(high[j]) for j in np.flatnonzero(limits.ceiling_from_data).tolist()}
-    for level, found in ((limits.floor, lowest), (limits.ceiling, highest)):
+        lowest |= {j: float(low[j]) for j in np.flatnonzero(from_data[0]).tolist()}
+        highest |= {j: float(high[j]) for j in np.flatnonzero(from_data[1]).tolist()}
+    for level, found in ((floors, lowest), (ceilings, highest)):
         stored = as_stored(level, samples.stored_as)
         found |= {j: float(stored[j]) for j in np.flatnonzero(stored != level).tolist()}
         level[list(found)] = list(found.values())
-    numbers = np.concatenate([limits.floor, limits.ceiling])
-    if not exact and tolerance == 0.0 and samples.place is None and np.any(np.isfinite(numbers) & (numbers != 0.0)):
+    if not exact and tolerance == 0.0 and samples.place is None and np.any(np.isfinite(limits) & (limits != 0.0)):
         values = first_values(samples.blocks(), samples.n_features)
-        limits.floor[:], limits.ceiling[:] = limits_of_data(values, limits.floor, limits.ceiling, names)
+        floors[:], ceilings[:] = limits_of_data(values, floors, ceilings, names)
     if given.any():
         raise InvalidParameterError(
             f"{column_label(int(given.argmax()), names)} has cells with limits of their own, such as '<0.25', and a"
             " floor or ceiling besides: leave that out for this column, or read the table with limits='highest'."
         )
-    limits.floor[own], limits.ceiling[own] = -np.inf, np.inf
-    limits.floor[limits.ceiling < np.inf] = -np.inf
-    return Columns(limits.floor, limits.ceiling, names, checked_tolerance(tolerance), None, samples.limits)
+    floors[own], ceilings[own] = -np.inf, np.inf
+    floors[ceilings < np.inf] = -np.inf
+    return Columns(floors, ceilings, names, checked_tolerance(tolerance), None, samples.limits)
 
 
 def checked_tolerance(tolerance: Any) -> float:
-    """The noise after the floor, if it is a number that can be."""
+    """floor_tolerance as a number, if it is a finite one of 0 or more."""
     if not (isinstance(tolerance, Real) and 0.0 <= float(tolerance) < np.inf):
         raise InvalidParameterError(f"floor_tolerance must be a number of 0 or more, got {tolerance!r}.")
     return float(tolerance)
@@ -353,12 +353,11 @@ def learn_margins(
     outliers: str = "none",
     standard: bool = False,
 ) -> Columns:
-    """The columns with their margins as asked for; a floor of 0 that no value of a column reaches is then none.
+    """The columns with margins, as given or learned; a floor of 0 that no value of a column reaches is taken away.
 
-    ``by_parts``: the rows are the first of those to be learned from; they tell which columns are positive, no more.
-    ``tested``: columns may reject the distribution that "auto" takes first. ``outliers``: "none" are expected, some
-    rows may be
-    but it is "unknown" which, or these are left "out". ``standard``: monotone columns all have a spread of 1.
+    ``by_parts``: the rows are the first of those to be learned from, and only show which columns are positive.
+    ``tested``: columns may reject the distribution that "auto" tries first. ``outliers``: "none", "unknown" where some
+    rows may be outliers, or "out" where outliers were left out. ``standard``: monotone columns have a spread of 1.
     """
     columns, names = replace(columns, margins=None), samples.feature_names
     requests = margin_requests(margins, samples.n_features, names)
@@ -375,7 +374,7 @@ def learn_margins(
         raise InvalidParameterError(
             "floor_tolerance goes with margins='normal' alone: set values within it of the floor to the floor."
         )
-    # Fits of normal columns need not wait for it.
+    # Not imported for normal columns.
     from unrelu.fit.margins import (
         EXTREME_WITH_OUTLIERS,
         chosen_kinds,
@@ -385,22 +384,22 @@ def learn_margins(
     )
 
     engine = engine_for(samples, progress, "Looking at the columns' margins")
-    rows = PreparedRows(samples, columns, "upright", learning=True)
-    margins = _looked_at(samples, rows, columns, engine)
+    rows = PreparedRows(samples, columns, "original", learning=True)
+    margins = _values_of_part(samples, rows, columns, engine)
     refuse_tiny_values(margins, names)
     normal = np.array([request == "normal" for request in requests])
     without = unreached_floors(margins, columns) & ~normal
-    if by_parts:  # what comes later may be at a floor that few rows have not reached
+    if by_parts:  # later rows may be at a floor that few rows have not reached
         few = without & (margins.rows < _FEWEST)
         requests = ["normal" if r == "auto" and some else r for r, some in zip(requests, few, strict=True)]
         without &= ~few
     reached = replace(columns, floor=np.where(without, -np.inf, columns.floor))
     unknown = outliers == "unknown"
-    if unknown:  # what bends is learned again without them
+    if unknown:  # bent columns are learned again without outliers
         requests = ["auto" if isinstance(each, str) and each in ("boxcox", "monotone") else each for each in requests]
     tested = tested and not by_parts and not unknown
     kinds = chosen_kinds(requests, margins, reached, tested, bent=outliers != "none")
-    without &= np.array([kind != "normal" for kind in kinds])  # what is constant so far may reach its floor yet
+    without &= np.array([kind != "normal" for kind in kinds])  # a column constant so far may reach its floor yet
     columns = replace(columns, floor=np.where(without, -np.inf, columns.floor))
     if all(kind == "normal" for kind in kinds):
         return columns
@@ -413,8 +412,8 @@ def learn_margins(
     return replace(columns, margins=fit_margins(kinds, margins, reached, names, extreme, standard))
 
 
-def _looked_at(samples: Samples, rows: PreparedRows, columns: Columns, engine: Engine) -> ColumnValues:
-    """The margins of a part of the rows. The first block that has bad cells ends the pass: those of all are told."""
+def _values_of_part(samples: Samples, rows: PreparedRows, columns: Columns, engine: Engine) -> ColumnValues:
+    """Values of columns in a part of the rows. A block with bad cells ends the pass; the error names those of all."""
     try:
         return engine.collect(rows, partial(margins_of, in_part=True))
     except InvalidDataError as error:

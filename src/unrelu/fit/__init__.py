@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from unrelu.fit.nearest import nearest_covariance as nearest_covariance
     from unrelu.fit.one_pass import Learned as Learned
     from unrelu.fit.one_pass import Stages as Stages
+    from unrelu.fit.one_pass import learn_record as learn_record
     from unrelu.kernels.pair_solver import JOINT_P as JOINT_P
     from unrelu.kernels.pair_solver import JOINT_Q as JOINT_Q
     from unrelu.kernels.pair_solver import LARGEST_A as LARGEST_A

@@ -1,9 +1,9 @@
-"""What the papers' learners ask of the rows: tallies, batches, joint counts and histograms; and their compiled loops.
+"""Questions of the papers' learners to the rows (sums of columns, batches, joint counts, histograms); compiled loops.
 
 Bulusu et al. 2022, section 3, does not say what is in a batch. Its text splits at random: *scattered*. But its median
 is taken "either from all the true samples or outliers", and its propositions need p Psi > 1/2, a batch without outliers
-with probability p and not p^m: *consecutive* batches of rows whose outliers sit together, which only help where the
-order of the rows is known (:func:`warn_of_order`).
+with probability p and not p^m: *consecutive* batches of rows. They help where outliers are next to each other in the
+table (:func:`warn_of_order`).
 
 The negative log-likelihood of a truncated normal is convex in v = (1/sigma^2, mu/sigma^2), with gradient (Wu et al.
 2019, (6); Bulusu et al. 2022, (4))
@@ -63,10 +63,10 @@ def tiles(block: Block) -> Iterator[Block]:
 
 
 @dataclass(frozen=True, eq=False)
-class ColumnTally:
+class ColumnSums:
     """Rows; per column: values observed, values above the floor, their mean and sum of squared deviations.
 
-    It comes first: Wu et al. 2019 rescales by mean and deviation (7), and batches of values above the floor need every
+    They come first: Wu et al. 2019 rescales by mean and deviation (7), and batches of values above the floor need every
     value's rank among them, whatever the blocks: ``above_by_block`` maps the first row of every block to its number of
     values above the floor.
     """
@@ -98,12 +98,12 @@ class ColumnTally:
         )
 
 
-def tallied_columns(floor: FloatArray, lowest: tuple[float, ...], block: Block) -> ColumnTally:
-    """The tally of a block, above ``floor``."""
+def sum_columns(floor: FloatArray, lowest: tuple[float, ...], block: Block) -> ColumnSums:
+    """The sums of a block's columns, above ``floor``."""
     if block.weights is not None:
         raise InvalidParameterError("This method has no row weights: leave out sample_weight or use 'one_pass'.")
 
-    def part(tile: Block) -> ColumnTally:
+    def part(tile: Block) -> ColumnSums:
         values = tile.values
         seen = (values > seen_above(floor, values)) & (values <= np.float64(LARGEST))
         above = np.count_nonzero(seen, axis=0)
@@ -111,9 +111,9 @@ def tallied_columns(floor: FloatArray, lowest: tuple[float, ...], block: Block) 
         deviation = np.where(seen, values - mean, 0.0)
         square = np.einsum("ij,ij->j", deviation, deviation)
         observed = np.count_nonzero(~np.isnan(values), axis=0)
-        return ColumnTally(len(values), observed, above, mean, square, {}, screening_of(tile, lowest))
+        return ColumnSums(len(values), observed, above, mean, square, {}, screening_of(tile, lowest))
 
-    whole = reduce(ColumnTally.merge, map(part, tiles(block)))
+    whole = reduce(ColumnSums.merge, map(part, tiles(block)))
     return replace(whole, above_by_block={block.first_row: whole.above})
 
 
@@ -121,7 +121,7 @@ def sum_batches(
     floor: FloatArray,
     centre: FloatArray,
     scale: FloatArray,
-    tallied: ColumnTally,
+    column_sums: ColumnSums,
     batches: Counts,
     block: Block,
     *,
@@ -135,11 +135,11 @@ def sum_batches(
     column, never on the blocks, so that sums add. ``scattered`` spreads neighbouring rows over all batches, by a fixed
     permutation k -> (multiplier k + shift) mod total drawn from ``seed``, one to one since multiplier and total share
     no factor; else batches follow the order of the rows, as in Wu et al. 2019. ``chosen`` (d x m, rising along each
-    row) asks for some batches only: a step that takes one value must not keep a sum for every value there is.
+    row) limits the sums to some batches: a step that takes one value must not keep a sum for every value there is.
     """
-    earlier = [above for first_row, above in tallied.above_by_block.items() if first_row < block.first_row]
-    rank = np.sum([np.zeros_like(tallied.above), *earlier], axis=0)
-    total = np.maximum(tallied.above, 1)
+    earlier = [above for first_row, above in column_sums.above_by_block.items() if first_row < block.first_row]
+    rank = np.sum([np.zeros_like(column_sums.above), *earlier], axis=0)
+    total = np.maximum(column_sums.above, 1)
     multiplier, shift = np.ones_like(total), np.zeros_like(total)
     if scattered:
         rng = np.random.default_rng(seed)
@@ -185,11 +185,11 @@ def count_in_bins(low: FloatArray, high: FloatArray, block: Block) -> Sums:
 # --- batches and filters ------------------------------------------------------------------------
 
 
-def filter_named(name: str | None, trim: float) -> Callable[[FloatArray], FloatArray]:
+def find_filter(name: str | None, trim: float) -> Callable[[FloatArray], FloatArray]:
     """One robust mean of many vectors, coordinate by coordinate: shape (..., n, 2) becomes (..., 2).
 
-    None is the plain mean; "median" stays among the genuine batches as long as they are the majority; "trimmed_mean" is
-    the mean without the share ``trim`` of largest and of smallest values.
+    None is the plain mean; "median" stays among the batches without outliers as long as they are the majority;
+    "trimmed_mean" is the mean without the share ``trim`` of largest and of smallest values.
     """
     if name is None:
         return lambda vectors: np.asarray(vectors.mean(axis=-2))
@@ -214,12 +214,12 @@ def batch_means(sums: FloatArray) -> FloatArray:
 
 
 def require_positives(
-    tallied: ColumnTally, fitted: BoolArray, names: Names, batches: int | None = None, batch_size: int = 1
+    column_sums: ColumnSums, fitted: BoolArray, names: Names, batches: int | None = None, batch_size: int = 1
 ) -> None:
-    """Every fitted column needs a value above the floor in each of its batches, or one whole batch."""
-    short = fitted & (tallied.above < (batches or batch_size))
+    """Raise InvalidDataError where a fitted column lacks a value above the floor in a batch, or one whole batch."""
+    short = fitted & (column_sums.above < (batches or batch_size))
     if short.any():
-        where = listed(f"{column_label(int(j), names)} ({tallied.above[j]})" for j in np.flatnonzero(short))
+        where = listed(f"{column_label(int(j), names)} ({column_sums.above[j]})" for j in np.flatnonzero(short))
         what = f"one batch of batch_size={batch_size}" if batches is None else f"the {batches} batches"
         fewer = "smaller" if batches is None else "fewer"
         raise InvalidDataError(
@@ -228,19 +228,19 @@ def require_positives(
 
 
 def warn_of_order(sums: FloatArray, batches: Counts, fitted: BoolArray, names: Names) -> None:
-    """Say where the order of the rows does not bear consecutive batches out (``sums`` as of :func:`sum_batches`).
+    """Warn where the order of the rows does not justify consecutive batches (``sums`` as of :func:`sum_batches`).
 
     The variance of the batches' means is compared with what shuffled rows would give, the variance within batches over
     their size. Consecutive batches are for a majority that agrees and a few that stand apart. Where none stands apart
-    the order says nothing of outliers; where even the half that agrees best disagrees the rows are sorted or drift, and
-    the median of the batches is no estimate of a mean.
+    the order carries no information on outliers; where even the half that agrees best disagrees the rows are sorted or
+    drift, and the median of the batches is no estimate of a mean.
     """
-    apart, drifting, judged = False, np.zeros_like(fitted), False
+    apart, drifting, compared = False, np.zeros_like(fitted), False
     for j in np.flatnonzero(fitted & (batches >= _FEWEST_BATCHES)):
         count, total, half_square = sums[j, : batches[j]].T
         if count.min() < 2:
             continue
-        judged = True
+        compared = True
         mean = total / count
         within = np.maximum(2.0 * half_square / count - mean**2, 0.0) / (count - 1.0)  # of a mean, batch by batch
         apart |= bool(mean.var(ddof=1) > (1.0 + _APART * np.sqrt(2.0 / batches[j])) * within.mean())
@@ -255,11 +255,11 @@ def warn_of_order(sums: FloatArray, batches: Counts, fitted: BoolArray, names: N
             " which they came.",
             "row-order",
         )
-    elif judged and not apart:
+    elif compared and not apart:
         warn(
-            "Consecutive batches resist outliers that sit together, and nothing in the order of these rows says that"
-            " some do: batches differ no more than those of shuffled rows. If the order is not known, use"
-            " order='scattered'.",
+            "Consecutive batches resist outliers that are next to each other in the table, and the order of these rows"
+            " gives no sign of that: batches differ no more than those of shuffled rows. If the order means nothing,"
+            " use order='scattered'.",
             "row-order",
         )
 

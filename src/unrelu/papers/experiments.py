@@ -54,8 +54,8 @@ def _wu_panels(
 ) -> tuple[Panel, ...]:
     """``n`` rows where n is fixed.
 
-    Five times as many runs along the condition number: the biases of a run, drawn at random, decide on its KL more than
-    the condition number does.
+    Five times as many runs along the condition number: the KL of a run depends more on its biases, which are random,
+    than on the condition number.
     """
     by_condition = tuple(Setting(n, 5, condition) for condition in conditions)
     return (
@@ -66,7 +66,7 @@ def _wu_panels(
 
 
 def _wu_claims(divergence: Measure) -> tuple[Claim, ...]:
-    """With the KL divergence as a reading measures it."""
+    """The claims, with the KL divergence as a reading measures it."""
     left, middle, right = (f"section 6, {place} panel" for place in ("left", "middle", "right"))
     falls = "More rows bring the errors of bias and weights down, and the KL divergence with them"
     sgd = (TRUNCATED_SGD,)
@@ -111,7 +111,7 @@ WU2019_FIGURE_1 = Experiment(
     curves=(TRUNCATED_SGD, ONE_PASS),
     measures=(BIAS, WEIGHTS, KL, TV),
     layout=((BIAS, WEIGHTS, KL, TV),),
-    readings=(_ITSELF.explained(_WHY_NOT_WU), _PLOTTED),
+    readings=(_ITSELF.with_reasons(_WHY_NOT_WU), _PLOTTED),
     notes=(
         "W is square with random singular vectors; the eigenvalues of W W' fall geometrically to 1/κ (the paper"
         " gives κ only). b is the positive part of a standard normal vector.",
@@ -120,7 +120,7 @@ WU2019_FIGURE_1 = Experiment(
         "sqrt(KL/2) is what the authors plot: it bounds the total variation distance, and is 1 where it says nothing.",
         "One z is drawn a value, as in (6); three, the default of the method, have two thirds of the variance and are"
         " better. The matrix is not made semidefinite (project=False), as in Algorithm 1.",
-        "All curves of a run learn from the same rows and are told that no bias is negative.",
+        "All curves of a run learn from the same rows, and all assume that no bias is negative.",
     ),
 )
 
@@ -132,7 +132,7 @@ WU2019_FIGURE_1 = Experiment(
 
 HUBER, BLOCK = "Huber's model", "outliers in one block"
 
-# beta is not given. It must discard the outliers' batches at p = .8, where for b = 0, as half of the genuine values are
+# beta is not given. It must discard the outliers' batches at p = .8, where for b = 0, as half of the inlier values are
 # cut off and no outlier is, a third of the values above the floor are outliers.
 _TRIM = 0.35
 _SCATTERED = partial(FilteredGradient, trim=_TRIM, project=False)
@@ -172,7 +172,7 @@ _SAYS_HUBER = (
 )
 _SAYS_BLOCK = (
     "The same rows with the outliers at the end; batches of 100 values from consecutive rows, so that all batches but"
-    " one are genuine or outlying as a whole."
+    " one hold inliers alone or outliers alone."
 )
 NOTES = (
     "W is square with random orthonormal columns, b is the positive part of a standard normal vector. A row is replaced"
@@ -180,13 +180,13 @@ NOTES = (
     "The paper gives no number of batches, no beta, and not what SGD filters. Batches: see the readings. The trimmed"
     " mean cuts 35 % at each end: where b = 0 a third of the values above the floor are outliers at p = .8. SGD takes"
     " one value a step, as the paper says; with a filter ten, as one leaves nothing to filter. Its draws do not depend"
-    " on where the outliers sit.",
+    " on the places of the outliers.",
     "T = positives / 100 steps of 1 / (0.1 t) within the domain r = 3, as in the paper; the number of runs is ours.",
     "Algorithm 1 to the letter: no semidefinite projection (project=False). The angle rule (11) counts all rows,"
     " outliers too, whatever the filter: with true biases right angles get cosines of sin(1.5 pi (1 - p)), .23 at"
     " p = .95, which is an error in weights of .21 for d = 5 that no filter and no number of rows takes away.",
-    "Oracles learn from the inlier rows alone. All curves of a run learn from the same rows and are told that no bias"
-    " is negative.",
+    "Oracles learn from the inlier rows alone. All curves of a run learn from the same rows, and assume that no bias is"
+    " negative.",
 )
 
 
@@ -275,8 +275,8 @@ FIGURE_1 = _figure(
     "outliers-figure1",
     "Figure 1: GD schemes",
     (GD, GD_MEDIAN, GD_TRIMMED, GD_MEDIAN_BLOCK, GD_TRIMMED_BLOCK, GD_ORACLE, ONE_PASS, ONE_PASS_ORACLE),
-    Reading(HUBER, _SAYS_HUBER, _claims_of_figure_1(GD_MEDIAN, GD_TRIMMED)).explained(_WHY_NOT_1_HUBER),
-    Reading(BLOCK, _SAYS_BLOCK, _claims_of_figure_1(GD_MEDIAN_BLOCK, GD_TRIMMED_BLOCK)).explained(_WHY_NOT_1_BLOCK),
+    Reading(HUBER, _SAYS_HUBER, _claims_of_figure_1(GD_MEDIAN, GD_TRIMMED)).with_reasons(_WHY_NOT_1_HUBER),
+    Reading(BLOCK, _SAYS_BLOCK, _claims_of_figure_1(GD_MEDIAN_BLOCK, GD_TRIMMED_BLOCK)).with_reasons(_WHY_NOT_1_BLOCK),
 )
 
 # --- Figure 2 -----------------------------------------------------------------------------------
@@ -336,8 +336,8 @@ FIGURE_2 = _figure(
     "Figure 2: GD and SGD",
     # The paper draws the median and the oracle; SGD without filter is here for its claim about filters with SGD.
     (SGD, SGD_MEDIAN, GD_MEDIAN, GD_MEDIAN_BLOCK, SGD_ORACLE, GD_ORACLE, ONE_PASS, ONE_PASS_ORACLE),
-    Reading(HUBER, _SAYS_HUBER, _claims_of_figure_2(GD_MEDIAN)).explained(_WHY_NOT_2_HUBER),
-    Reading(BLOCK, _SAYS_BLOCK, _claims_of_figure_2(GD_MEDIAN_BLOCK)).explained(_WHY_NOT_2_BLOCK),
+    Reading(HUBER, _SAYS_HUBER, _claims_of_figure_2(GD_MEDIAN)).with_reasons(_WHY_NOT_2_HUBER),
+    Reading(BLOCK, _SAYS_BLOCK, _claims_of_figure_2(GD_MEDIAN_BLOCK)).with_reasons(_WHY_NOT_2_BLOCK),
 )
 
 # --- Table 1 ------------------------------------------------------------------------------------
@@ -401,7 +401,7 @@ TABLE_1 = Experiment(
         ("one pass (ours)", (ONE_PASS_ORACLE, ONE_PASS, None, None), _NONE),
     ),
     readings=tuple(
-        Reading(name, f"{how} {where}", _claims_of_table_1(*curves)).explained(why)
+        Reading(name, f"{how} {where}", _claims_of_table_1(*curves)).with_reasons(why)
         for name, how, where, curves, why in (
             ("every step", _AT_EVERY_STEP, _SAYS_HUBER, _EVERY, _WHY_NOT_3 | _UNCLEAN),
             ("every step, block", _AT_EVERY_STEP, _SAYS_BLOCK, _BLOCK, _WHY_NOT_3),
@@ -421,7 +421,7 @@ TABLE_1 = Experiment(
 EXPERIMENTS = {experiment.name: experiment for experiment in (WU2019_FIGURE_1, FIGURE_1, FIGURE_2, TABLE_1)}
 
 
-def experiment_named(name: str) -> Experiment:
+def find_experiment(name: str) -> Experiment:
     """The experiment of that name."""
     check_choice("reproduction", name, list(EXPERIMENTS))
     return EXPERIMENTS[name]

@@ -1,7 +1,7 @@
 """The papers' learners: Wu et al. 2019 and Bulusu et al. 2022, whose Algorithm 1 is the same.
 
-Both learn norm and bias of every coordinate by itself, from the values above the floor alone, and then the angle of
-every pair by a count (:func:`exceedance_angles`). They differ in the first step:
+Both learn norm and bias of every coordinate by itself (the core's std and mean), from the values above the floor alone,
+and then the angle of every pair by a count (:func:`exceedance_angles`). They differ in the first step:
 
     TruncatedSGD       Wu et al. 2019, Algorithms 2 and 3: stochastic gradients of the truncated likelihood
     MedianBias         Wu et al. 2019, footnote 4: the samples' median
@@ -42,18 +42,18 @@ from unrelu.methods import LEARNING, Method
 from unrelu.papers.batches import (
     BINS,
     ORDERS,
-    ColumnTally,
+    ColumnSums,
     Counts,
     Names,
     batch_means,
     closed_descent,
     count_exceedances,
     count_in_bins,
-    filter_named,
+    find_filter,
     require_positives,
     sampled_descent,
     sum_batches,
-    tallied_columns,
+    sum_columns,
     warn_of_order,
 )
 from unrelu.passes import map_in_threads
@@ -79,9 +79,9 @@ class _Algorithm1(Method):
     project: bool = True
 
     def _check(self) -> None:
-        """Raise where the options make no sense."""
+        """Raise InvalidParameterError where the options contradict each other."""
 
-    def _fit(self, evidence: Evidence, assumptions: Assumptions, tallied: ColumnTally, seed: int) -> Fitted:
+    def _fit(self, evidence: Evidence, assumptions: Assumptions, column_sums: ColumnSums, seed: int) -> Fitted:
         raise NotImplementedError
 
     def learn(
@@ -97,16 +97,15 @@ class _Algorithm1(Method):
         progress(Step(LEARNING))
         if not self.project and assumptions.n_components is not None:
             raise InvalidParameterError(
-                "n_components asks for a matrix of lower rank, and project=False for the pairs as they are: leave one"
-                " out."
+                "n_components means a matrix of lower rank, and project=False the pairs as they are: leave one out."
             )
-        tallied = checked_tallied(evidence, assumptions)
-        bias, scale = self._fit(evidence, assumptions, tallied, seed)
+        column_sums = check_columns(evidence, assumptions)
+        bias, scale = self._fit(evidence, assumptions, column_sums, seed)
         d, floor, bias = len(bias), np.array(assumptions.censored_at), np.maximum(bias, assumptions.floor)
         rows = RowParameters(bias, scale, floor, np.full((d, 2, 2), np.nan), np.zeros((d, 2, 3)))  # no standard errors
         above = partial(count_exceedances, np.maximum(bias, floor))
         counts: FloatArray = evidence.collect(above, remember=False).values
-        pairs = exceedance_angles(tallied, counts, rows, names, self.allow_partial, self.project)
+        pairs = exceedance_angles(column_sums, counts, rows, names, self.allow_partial, self.project)
         if self.project:
             covariance, nearest = nearest_covariance(rows.scale, pairs, assumptions.n_components)
         else:
@@ -120,14 +119,14 @@ class _Algorithm1(Method):
                 raise
             raise NotSemidefiniteError(
                 "Algorithm 1 as written gives no covariance here: its correlations have an eigenvalue of"
-                f" {nearest.smallest_eigenvalue:.3g}. The error's bias and covariance hold them as they are; without"
+                f" {nearest.smallest_eigenvalue:.3g}. The error's mean and covariance hold them as they are; without"
                 " project=False the nearest covariance is taken.",
                 rows.mean,
                 covariance,
             ) from None
-        n = float(tallied.n_rows)
-        seen = ColumnCounts(tallied.n_rows, tallied.observed, tallied.above, counts[0] == 0.0)
-        report = LearningReport.of(self.name, tallied.n_rows, n, seen, nearest, **assumptions.limits)
+        n = float(column_sums.n_rows)
+        seen = ColumnCounts(column_sums.n_rows, column_sums.observed, column_sums.above, counts[0] == 0.0)
+        report = LearningReport.of(self.name, column_sums.n_rows, n, seen, nearest, **assumptions.limits)
         return Learned.of(Stages(model, rows, pairs, nearest), report, assumptions.n_components, n)
 
 
@@ -143,7 +142,7 @@ class TruncatedSGD(_Algorithm1):
 
     >>> import unrelu
     >>> X = unrelu.synthetic.random_model(3, random_state=0).sample(20_000, random_state=1)
-    >>> learner = unrelu.RectifiedGaussianLearner(method=unrelu.methods.TruncatedSGD(batches=3)).fit(X)
+    >>> learner = unrelu.RectifiedGaussianLearner(unrelu.methods.TruncatedSGD(batches=3)).fit(X)
     >>> learner.report_.method
     'sgd'
     """
@@ -164,17 +163,17 @@ class TruncatedSGD(_Algorithm1):
         for name in ("batches", "minibatch", "draws"):
             check_count(name, getattr(self, name))
 
-    def _fit(self, evidence: Evidence, assumptions: Assumptions, tallied: ColumnTally, seed: int) -> Fitted:
+    def _fit(self, evidence: Evidence, assumptions: Assumptions, column_sums: ColumnSums, seed: int) -> Fitted:
         """Values are shifted and rescaled by their own mean and deviation (7), fitted, and transformed back.
 
         In v = (1/sigma^2, mu/sigma^2), by projected stochastic gradients (6) on the domain D_r (8).
         """
-        fitted = tallied.variance > 0.0
-        require_positives(tallied, fitted, evidence.feature_names, self.batches)
-        mean, deviation = tallied.mean, np.sqrt(np.where(fitted, tallied.variance, 1.0))
+        fitted = column_sums.variance > 0.0
+        require_positives(column_sums, fitted, evidence.feature_names, self.batches)
+        mean, deviation = column_sums.mean, np.sqrt(np.where(fitted, column_sums.variance, 1.0))
         floor = np.array(assumptions.censored_at)
-        minibatches = np.maximum(tallied.above // self.minibatch, self.batches)
-        question = partial(sum_batches, floor, mean, deviation, tallied, minibatches)
+        minibatches = np.maximum(column_sums.above // self.minibatch, self.batches)
+        question = partial(sum_batches, floor, mean, deviation, column_sums, minibatches)
         sums = evidence.collect(question, remember=False).values
         low = (floor - mean) / deviation
 
@@ -204,9 +203,9 @@ class FilteredGradient(_Algorithm1):
     in the paper's experiments. ``allow_partial`` and ``project`` as in :class:`TruncatedSGD`.
 
     What the paper leaves open: ``batches``, their number n_b, or ``batch_size``, the values in one (None: ten); their
-    ``order``, "scattered" (neighbouring rows in different batches) or "consecutive" (neighbours together, for outliers
-    that sit together); ``every_step`` makes batches and filters them at every step, as its section 3 says, instead of
-    once, as its Algorithm 2 says.
+    ``order``, "scattered" (neighbouring rows in different batches) or "consecutive" (neighbours in one batch, for
+    outliers in neighbouring rows); ``every_step`` makes batches and filters them at every step, as its section 3 says,
+    instead of once, as its Algorithm 2 says.
 
     ``stochastic``: every step draws ``drawn`` batches of one value; None is one of them, as the paper says, or ten
     where a filter needs several.
@@ -237,7 +236,7 @@ class FilteredGradient(_Algorithm1):
     def _check(self) -> None:
         if self.drawn is not None and not self.stochastic:
             raise InvalidParameterError(f"drawn={self.drawn!r} has no effect without stochastic=True: leave it out.")
-        filter_named(self.filter, self.trim)
+        find_filter(self.filter, self.trim)
         check_choice("order", self.order, ORDERS)
         for name in ("batches", "batch_size"):
             if getattr(self, name) is not None:
@@ -263,24 +262,25 @@ class FilteredGradient(_Algorithm1):
                 " one of them out."
             )
 
-    def _fit(self, evidence: Evidence, assumptions: Assumptions, tallied: ColumnTally, seed: int) -> Fitted:
+    def _fit(self, evidence: Evidence, assumptions: Assumptions, column_sums: ColumnSums, seed: int) -> Fitted:
         """(4) to (10): a filter over the batches stands for the expectation under the inlier rows (8).
 
-        The other half of the gradient is known in closed form (5), (6). ``step`` 0.1 is gamma_t = 1/(0.1 t).
+        The other half of the gradient has a closed form (5), (6). ``step`` 0.1 is gamma_t = 1/(0.1 t).
         """
-        fitted, floor, names = tallied.variance > 0.0, np.array(assumptions.censored_at), evidence.feature_names
-        choose = filter_named(self.filter, self.trim)
-        steps = np.maximum(tallied.above // 100, 1) if self.steps is None else np.full_like(tallied.above, self.steps)
+        fitted, floor, names = column_sums.variance > 0.0, np.array(assumptions.censored_at), evidence.feature_names
+        choose = find_filter(self.filter, self.trim)
+        steps = np.maximum(column_sums.above // 100, 1)
+        steps = steps if self.steps is None else np.full_like(steps, self.steps)
         if self.batches is not None:
-            require_positives(tallied, fitted, names, self.batches)
-            batches = np.full_like(tallied.above, self.batches)
+            require_positives(column_sums, fitted, names, self.batches)
+            batches = np.full_like(column_sums.above, self.batches)
         else:
             if self.batch_size is not None:
-                require_positives(tallied, fitted, names, batch_size=self.batch_size)
-            batches = np.maximum(tallied.above // (self.batch_size or (1 if self.stochastic else 10)), 1)
+                require_positives(column_sums, fitted, names, batch_size=self.batch_size)
+            batches = np.maximum(column_sums.above // (self.batch_size or (1 if self.stochastic else 10)), 1)
 
-        def ask(seed: int, chosen: Counts | None = None) -> FloatArray:
-            question = partial(sum_batches, floor, floor, np.ones_like(floor), tallied, batches)
+        def collect(seed: int, chosen: Counts | None = None) -> FloatArray:
+            question = partial(sum_batches, floor, floor, np.ones_like(floor), column_sums, batches)
             how = partial(question, scattered=self.order == "scattered", seed=seed, chosen=chosen)
             return np.asarray(evidence.collect(how, remember=False).values)
 
@@ -293,14 +293,14 @@ class FilteredGradient(_Algorithm1):
             chosen = np.full((len(kept), max(map(len, kept))), np.iinfo(np.int64).max)
             for row, of_column in zip(chosen, kept, strict=True):
                 row[: len(of_column)] = of_column
-            sums = ask(seed, chosen)
+            sums = collect(seed, chosen)
             gradients = [np.zeros((1, 2))] * len(kept)  # per column a row for every step, or one for all
             for j in np.flatnonzero(fitted):
                 gradients[j] = choose(batch_means(sums[j, : len(kept[j])])[np.searchsorted(kept[j], drawn[j])])
         else:
             gradients = [np.zeros((int(steps.max()) if self.every_step else 1, 2)) for _ in batches]
             for t in range(len(gradients[0])):  # scattered batches are drawn anew
-                sums = ask(seed + t)
+                sums = collect(seed + t)
                 if t == 0 and self.order == "consecutive":
                     warn_of_order(sums, batches, fitted, names)
                 for j in np.flatnonzero(fitted):
@@ -313,7 +313,7 @@ class FilteredGradient(_Algorithm1):
             return v
 
         v = np.array(map_in_threads(descend, range(len(fitted)))).reshape(-1, 2)
-        bias = np.where(fitted, floor + v[:, 1] / v[:, 0], tallied.mean)
+        bias = np.where(fitted, floor + v[:, 1] / v[:, 0], column_sums.mean)
         return bias, np.where(fitted, 1.0 / np.sqrt(v[:, 0]), 0.0)
 
 
@@ -331,57 +331,57 @@ class MedianBias(_Algorithm1):
 
     allow_partial: bool = False
 
-    def _fit(self, evidence: Evidence, assumptions: Assumptions, tallied: ColumnTally, seed: int) -> Fitted:
+    def _fit(self, evidence: Evidence, assumptions: Assumptions, column_sums: ColumnSums, seed: int) -> Fitted:
         """For b >= floor the floor cuts off at most half of y, so the median of x is that of y, which is b.
 
         Given b, half of the rows lie above it and E[(x - b)^2 1{x > b}] = s^2/2. The median lies within one standard
         deviation of the mean; histograms narrow that bracket down.
         """
         floor = np.array(assumptions.censored_at)
-        share = tallied.above / tallied.observed
-        step = np.where(tallied.above > 0, tallied.mean - floor, 0.0)
+        share = column_sums.above / column_sums.observed
+        step = np.where(column_sums.above > 0, column_sums.mean - floor, 0.0)
         mean = floor + share * step
-        deviation = np.sqrt(share * tallied.variance + share * (1.0 - share) * step**2)
+        deviation = np.sqrt(share * column_sums.variance + share * (1.0 - share) * step**2)
         low, high = mean - deviation, mean + deviation
         for _ in range(_MEDIAN_PASSES):
             counts = evidence.collect(partial(count_in_bins, low, high), remember=False).values
-            reached = np.cumsum(counts, axis=1) >= 0.5 * tallied.observed[:, None]
+            reached = np.cumsum(counts, axis=1) >= 0.5 * column_sums.observed[:, None]
             place = np.clip(np.argmax(reached, axis=1) - 1, 0, BINS - 1)
             width = (high - low) / BINS
             low, high = low + place * width, low + (place + 1) * width
         bias = np.maximum(0.5 * (low + high), assumptions.floor)
-        upper = evidence.collect(partial(tallied_columns, bias, assumptions.lowest), remember=False)
+        upper = evidence.collect(partial(sum_columns, bias, assumptions.lowest), remember=False)
         square = upper.variance + np.where(upper.above > 0, upper.mean - bias, 0.0) ** 2
-        return bias, np.sqrt(2.0 * square * upper.above / tallied.observed)
+        return bias, np.sqrt(2.0 * square * upper.above / column_sums.observed)
 
 
-# --- what the learners share ---------------------------------------------------------------------
+# --- shared by the learners ----------------------------------------------------------------------
 
 
-def checked_tallied(evidence: Evidence, assumptions: Assumptions) -> ColumnTally:
-    """The tally of a table whose every column can be learned from, or a clear error."""
+def check_columns(evidence: Evidence, assumptions: Assumptions) -> ColumnSums:
+    """The sums of a table's columns; InvalidDataError where nothing can be learned from a column."""
     floor, names = np.array(assumptions.censored_at), evidence.feature_names
-    tallied = evidence.collect(partial(tallied_columns, floor, assumptions.lowest), remember=False)
-    tallied.screening.check(assumptions, names)
-    if (unseen := tallied.observed == 0).any():
+    column_sums = evidence.collect(partial(sum_columns, floor, assumptions.lowest), remember=False)
+    column_sums.screening.check(assumptions, names)
+    if (unseen := column_sums.observed == 0).any():
         raise InvalidDataError(
             f"No value at all in {label_columns(unseen, names)}: every row is missing (NaN). Drop it."
         )
-    if (once := tallied.observed < 2).any():
+    if (once := column_sums.observed < 2).any():
         raise InvalidDataError(f"Only 1 sample (row) with a value in {label_columns(once, names)}: two are needed.")
-    refuse_tiny(tallied.above > 0, tallied.mean - floor, tallied.variance, names)
-    constant = tallied.variance == 0.0
-    if (equal := (tallied.above > 0) & constant & (tallied.above < tallied.observed)).any():
+    refuse_tiny(column_sums.above > 0, column_sums.mean - floor, column_sums.variance, names)
+    constant = column_sums.variance == 0.0
+    if (equal := (column_sums.above > 0) & constant & (column_sums.above < column_sums.observed)).any():
         raise InvalidDataError(
             f"All values above the floor are equal in {label_columns(equal, names)}: a truncated fit needs spread. Use"
             " 'one_pass'."
         )
     warn_of_constants(constant, names)
-    return tallied
+    return column_sums
 
 
 def exceedance_angles(
-    tallied: ColumnTally,
+    column_sums: ColumnSums,
     counts: FloatArray,
     rows: RowParameters,
     names: Names,
@@ -400,9 +400,9 @@ def exceedance_angles(
     count of more than half the rows is more than any angle gives: it counts as an angle of 0, or with ``project``
     False, as the papers have it, as a negative one, whose cosine falls again.
     """
-    observed = np.maximum(tallied.observed, 1)
-    above = tallied.above / observed
-    negative = np.asarray((tallied.above > 0) & (above - 0.5 < -0.5 * _CLEARLY / np.sqrt(observed)))
+    observed = np.maximum(column_sums.observed, 1)
+    above = column_sums.above / observed
+    negative = np.asarray((column_sums.above > 0) & (above - 0.5 < -0.5 * _CLEARLY / np.sqrt(observed)))
     if negative.any():
         where = listed(f"{column_label(int(j), names)} ({100 * above[j]:.0f} %)" for j in np.flatnonzero(negative))
         what = f"Above the floor in less than half of the rows: {where}. Its bias is clearly negative"

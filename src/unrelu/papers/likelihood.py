@@ -8,7 +8,8 @@ b_j <= -max_i M_ij, (28). The log-likelihood (33) of M is therefore
 
 and program (34) maximises it over the set (29): |M|_inf <= gamma; X_ij - M_ij the same on all positive cells of a
 column; the smallest of those M_ij at least nu above the largest M_ij at the floor. Here are p, (29), (33), and (34) as
-printed, in closed form; :mod:`unrelu.papers.program` has (34) with a rank or a nuclear norm.
+printed, in closed form; :mod:`unrelu.papers.program` has (34) with a rank or a nuclear norm. In the words of the core,
+with normal rows of the latent vectors, b is the mean of T = M + 1 b'.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ FrozenDistribution = Any  # a frozen continuous distribution of scipy.stats, suc
 
 @dataclass(frozen=True)
 class BiasDensity:
-    """p, checked once."""
+    """The density p of the biases, after the checks of :meth:`of`."""
 
     distribution: Any
     lowest: float
@@ -49,8 +50,8 @@ class BiasDensity:
     spread: float
 
     @classmethod
-    def checked(cls, distribution: Any) -> BiasDensity:
-        """p of a frozen continuous distribution, or an error that says what is missing."""
+    def of(cls, distribution: Any) -> BiasDensity:
+        """p of a frozen continuous distribution; InvalidParameterError for anything else."""
         try:
             with np.errstate(all="ignore"):
                 levels = _quantiles(distribution, [0.5, 0.25, 0.75])
@@ -85,8 +86,8 @@ class BiasDensity:
     def term(self, b: FloatArray, never: BoolArray) -> FloatArray:
         """A column's term of (33): log p(b_j), or log P(B <= b_j) for a column that is never positive.
 
-        Where that is -inf in floating point a parabola below every finite value stands in, so that searches which
-        stray there are led back.
+        Where that is -inf in floating point a parabola below every finite value stands in, so that searches
+        return from there.
         """
         value = self.log(b)
         if never.any():
@@ -111,7 +112,7 @@ class BiasDensity:
         bottom, top = self._bulk
         left = np.where(np.isfinite(low), low, np.minimum(bottom, clipped - self.spread))
         right = np.where(np.isfinite(high), high, np.maximum(top, clipped + self.spread))
-        found = self._zoomed(left, np.maximum(left, right))
+        found = self._zoom(left, np.maximum(left, right))
         return np.where(self.log(found) > self.log(clipped) + 1e-12, found, clipped)
 
     @cached_property
@@ -123,7 +124,7 @@ class BiasDensity:
         value = self.log(grid)
         ties = np.flatnonzero(value >= value.max() - 1e-12)
         at = int(ties[np.abs(grid[ties] - self.centre).argmin()])
-        found = self._zoomed(grid[[max(at - 1, 0)]], grid[[min(at + 1, len(grid) - 1)]])[0]
+        found = self._zoom(grid[[max(at - 1, 0)]], grid[[min(at + 1, len(grid) - 1)]])[0]
         return float(found if self.log(found) > value[at] + 1e-14 else grid[at])
 
     @property
@@ -133,7 +134,7 @@ class BiasDensity:
         bottom = self.lowest if np.isfinite(self.lowest) else bottom
         return float(bottom), float(self.highest if np.isfinite(self.highest) else top)
 
-    def _zoomed(self, low: FloatArray, high: FloatArray) -> FloatArray:
+    def _zoom(self, low: FloatArray, high: FloatArray) -> FloatArray:
         """The best point of a grid on each interval, then of a grid between its neighbours, and so on."""
         every = np.arange(len(low))
         share = np.linspace(0.0, 1.0, 8 * (_GRID - 1) + 1)
@@ -148,7 +149,7 @@ class BiasDensity:
 
 
 def _quantiles(distribution: Any, levels: ArrayLike) -> FloatArray:
-    """Of scipy's older distributions, or of its newer ones."""
+    """Quantiles of one of scipy's older distributions, or of its newer ones."""
     quantile = getattr(distribution, "ppf", None) or distribution.icdf
     return np.asarray(quantile(np.array(levels)), dtype=np.float64)
 
@@ -179,7 +180,7 @@ def normalized_log_likelihood(X: ArrayLike, matrix: ArrayLike, bias_density: Fro
         raise InvalidParameterError(f"X is {values.shape} and matrix {latent.shape}: they must be of the same shape.")
     if (values < 0.0).any():
         raise InvalidDataError("X has negative cells, and ReLU(M + 1 b') has none.")
-    density = BiasDensity.checked(bias_density)
+    density = BiasDensity.of(bias_density)
     count = np.count_nonzero(values > 0.0, axis=0)
     seen, place = count > 0, np.maximum(count - 1, 0)[None, :]
     at = np.take_along_axis(-np.sort(-values, axis=0), place, axis=0)[0]

@@ -2,7 +2,7 @@
 
 With a rank, T = M + 1 b' is determined by X, and the likelihood chooses the gauge (:func:`likeliest_gauge`). With a
 nuclear norm, Davenport's constraint (21), it is a convex program (:func:`solve_nuclear`). As printed, its columns have
-nothing in common (:func:`unrelu.papers.likelihood.literal_program`).
+nothing in common (:func:`unrelu.papers.likelihood.literal_program`). b is the core's mean of the latent columns.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Likelihood:
       on zero cells, and the likelihood only chooses how T is split, M -> M - 1 (A v)', b -> b + A v: the *gauge*. Under
       a normal density with mean 0 that is the b orthogonal to A. For A, C, b ~ N(0, 1) the relative error of M is about
       1/sqrt(d); centring C, which uses the n rows and not p, has 1/sqrt(n). Columns with no more than k positive
-      cells have no say in the gauge.
+      cells do not enter the choice of the gauge.
     - ``constraint="nuclear"``, |M|_* <= ``nuclear_norm``, the convex relaxation (21): by ADMM. The factors are the top
       k singular vectors of M.
     - ``constraint="none"``, the program as printed. Columns decouple: every b_j is the mode of p wherever gamma lets
@@ -68,8 +68,10 @@ class Likelihood:
     >>> from scipy.stats import norm
     >>> import unrelu
     >>> rng = np.random.default_rng(0)
-    >>> C, A, b = rng.standard_normal((300, 3)), rng.standard_normal((40, 3)), 0.5 * rng.standard_normal(40)
-    >>> recovery = unrelu.ReLUMatrixRecovery(3, method=Likelihood(norm(0, 0.5))).fit(np.maximum(C @ A.T + b, 0.0))
+    >>> C, A = rng.standard_normal((300, 3)), rng.standard_normal((40, 3))
+    >>> b = 0.5 * rng.standard_normal(40)
+    >>> X = np.maximum(C @ A.T + b, 0.0)
+    >>> recovery = unrelu.ReLUMatrixRecovery(3, method=Likelihood(norm(0, 0.5))).fit(X)
     >>> bool(np.abs(recovery.hidden() - C @ A.T - b).max() < 1e-6)
     True
     """
@@ -82,7 +84,7 @@ class Likelihood:
 
     def __post_init__(self) -> None:
         check_choice("constraint", self.constraint, ("rank", "nuclear", "none"))
-        BiasDensity.checked(self.bias_density)
+        BiasDensity.of(self.bias_density)
         if self.gamma is not None:
             check_positive("gamma", self.gamma)
         if not (isinstance(self.nu, Real) and 0.0 <= self.nu < np.inf):
@@ -108,11 +110,13 @@ class Likelihood:
             )
         if task.unit != 1.0:  # the density, gamma, nu and the nuclear norm are in the data's units
             unit = task.unit
-            progress = task.watched_through(lambda factors: factors.scaled(1.0 / unit))
-            start = None if task.start is None else task.start.scaled(unit)
-            found = self.recover(replace(task, cells=task.cells.scaled(unit), start=start, progress=progress, unit=1.0))
-            return replace(found, factors=found.factors.scaled(1.0 / unit), ridge=found.ridge / unit)
-        density = BiasDensity.checked(self.bias_density)
+            progress = task.progress_of_part(lambda factors: factors.rescale(1.0 / unit))
+            start = None if task.start is None else task.start.rescale(unit)
+            found = self.recover(
+                replace(task, cells=task.cells.rescale(unit), start=start, progress=progress, unit=1.0)
+            )
+            return replace(found, factors=found.factors.rescale(1.0 / unit), ridge=found.ridge / unit)
+        density = BiasDensity.of(self.bias_density)
         gamma = np.inf if self.gamma is None else float(self.gamma)
         feasible = FeasibleSet.of(task.cells, gamma, float(self.nu))
         feasible.check(density)
@@ -149,12 +153,12 @@ def _rank_program(task: Task, feasible: FeasibleSet, density: BiasDensity) -> Re
     recovered = descend(task, caps)
     if feasible.nu > 0.0:
 
-        def missed(values: FloatArray, rows: slice) -> FloatArray:
+        def excess(values: FloatArray, rows: slice) -> FloatArray:
             """By how much T of each column's zero cells exceeds its cap at most."""
             found = replace(recovered.factors, latent=recovered.factors.latent[rows]).matrix()
             return np.asarray(np.where(values <= 0.0, found - caps, -np.inf).max(axis=0))
 
-        miss = np.max(tile_by_tile(task.cells, missed), axis=0)
+        miss = np.max(tile_by_tile(task.cells, excess), axis=0)
         late: BoolArray = miss > _MARGIN_TOLERANCE * np.maximum(feasible.largest, 0.0)
         if late.any():
             warn(
@@ -174,7 +178,7 @@ def _rank_program(task: Task, feasible: FeasibleSet, density: BiasDensity) -> Re
 
 
 def likeliest_gauge(factors: Factors, density: BiasDensity, gamma: float, counted: BoolArray) -> Factors:
-    """The factors of the same T whose bias is likeliest; only ``counted`` columns have a say.
+    """The factors of the same T whose bias is likeliest; only ``counted`` columns enter the likelihood.
 
     T = C A' + 1 b' is given, and C -> C - 1 v', b -> b + A v leaves it as it is. The likelihood (33) of b + A v is
     maximised over v in R^k,
@@ -189,7 +193,7 @@ def likeliest_gauge(factors: Factors, density: BiasDensity, gamma: float, counte
     basis, to_shift = left[:, kept], (right[kept] / singular[kept, None]).T
     mean = factors.latent.mean(axis=0)
     if not kept.any():
-        return factors.shifted(mean)
+        return factors.shift(mean)
     columns = (factors.latent @ a for a in factors.loadings[counted])  # of M = C A', one by one: they may be large
     bottom, top = np.array([(column.min(), column.max()) for column in columns]).T
     b = np.asarray(factors.bias)[counted]
@@ -208,7 +212,7 @@ def likeliest_gauge(factors: Factors, density: BiasDensity, gamma: float, counte
         rise = density.derivatives(bias, sure)[0]
         return -float(density.term(bias, sure).sum()) / len(b), -(rise @ basis) / len(b)
 
-    def pulled(u: FloatArray) -> FloatArray:
+    def pull_inside(u: FloatArray) -> FloatArray:
         """The point of the way from the feasible centre to u where the first bound is met, or u."""
         start, step = basis @ centre, basis @ (u - centre)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -227,10 +231,10 @@ def likeliest_gauge(factors: Factors, density: BiasDensity, gamma: float, counte
         return np.asarray(result.x, dtype=np.float64)
 
     starts = [centre, basis.T @ (factors.loadings[counted] @ mean), -(basis.T @ b)]
-    ends = [pulled(ascend(pulled(u))) for u in starts]
-    best = min([*ends, *(pulled(u) for u in starts)], key=lambda u: negative(u)[0])
+    ends = [pull_inside(ascend(pull_inside(u))) for u in starts]
+    best = min([*ends, *(pull_inside(u) for u in starts)], key=lambda u: negative(u)[0])
     unmoved = mean - right[kept].T @ (right[kept] @ mean)  # the centred gauge's shift that moves no counted bias
-    return factors.shifted(to_shift @ best + unmoved)
+    return factors.shift(to_shift @ best + unmoved)
 
 
 def _rows_of(basis: FloatArray, low: FloatArray, high: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -263,7 +267,7 @@ def _refuse(
     support: tuple[FloatArray, FloatArray],
     gamma: float,
 ) -> NoReturn:
-    """Say which constraint cannot be met: gamma, the support of p, or both at once."""
+    """Raise InvalidParameterError for the constraint that cannot be met: gamma, the support of p, or both at once."""
     tolerance = _SLACK_TOLERANCE * density.spread
     ends = f"[{density.lowest:g}, {density.highest:g}]"
     room, miss = _centre(basis, *box, density.spread)[1], -_centre(basis, *support, density.spread)[1]
@@ -304,8 +308,8 @@ def _nuclear_program(
     if not converged:
         norm = float(np.linalg.norm(matrix, "nuc"))
         warn(
-            f"ADMM had not settled after max_iterations={iterations}: its matrix in (29) has nuclear norm {norm:.6g},"
-            f" nuclear_norm={nuclear_norm:g} was asked for. Raise max_iterations; if the two stay apart, no"
+            f"ADMM had not converged after max_iterations={iterations}: its matrix in (29) has nuclear norm {norm:.6g},"
+            f" and nuclear_norm={nuclear_norm:g} is the bound. Raise max_iterations; if the two stay apart, no"
             " matrix meets both: raise nuclear_norm.",
             "not-converged",
         )

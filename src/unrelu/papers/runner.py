@@ -1,4 +1,4 @@
-"""A whole reproduction: trials are drawn and learned, kept on disk, judged, and written up as a page to read.
+"""A whole reproduction: it draws and learns trials, keeps them on disk, tests the claims, and writes a page to read.
 
 One trial draws a true model and rows, from which every curve learns. Its streams derive from (seed, panel, point, run)
 alone, so that a run that was stopped and started again gives the same numbers.
@@ -33,13 +33,13 @@ _WARM_UP = Setting(rows=500, columns=3)
 _OUTLIER_MEAN, _OUTLIER_SD = 5.0, 1.0  # Bulusu et al. 2022, section 5
 _TRIAL_COLUMNS = ("panel", "point", "rows", "columns", "condition_number", "inlier", "run", "curve")
 
-Draw = tuple[RectifiedGaussian, FloatArray, BoolArray, int]  # truth, rows, which are genuine, a seed for the methods
+Draw = tuple[RectifiedGaussian, FloatArray, BoolArray, int]  # truth, rows, a mask of inliers, a seed for the methods
 
 
 def reproduce(study: Study, journal: Journal, progress: Progress = no_progress) -> tuple[SeriesOf, tuple[Reading, ...]]:
-    """Run the trials that are not finished, judge the claims under each reading, write the checklist.
+    """Run the trials that are not finished, test the claims under each reading, write the checklist.
 
-    ``progress`` hears of every fit before it starts, with the work done in cells of tables; what it raises stops
+    ``progress`` is called before every fit, with the work done in cells of tables; an exception that it raises ends
     the run. Finished trials stay in the journal.
     """
     experiment, trials = study.experiment, list(study.trials())
@@ -49,7 +49,7 @@ def reproduce(study: Study, journal: Journal, progress: Progress = no_progress) 
         # Loads (the first time: compiles) the kernels, which must not count as a method's time.
         drawn = draw(_WARM_UP, (study.seed,))
         for curve in experiment.curves:
-            measured(curve, drawn)
+            fit_errors(curve, drawn)
     for trial, setting in zip(trials, settings, strict=True):
         if trial not in journal:
             drawn, outcomes, panel = draw(setting, (study.seed, *trial)), {}, study.panels[trial[0]]
@@ -57,12 +57,12 @@ def reproduce(study: Study, journal: Journal, progress: Progress = no_progress) 
             for curve in experiment.curves:
                 progress(Step(experiment.name, passed, work, f"{where}: {curve.name}", trial))
                 with warnings.catch_warnings():
-                    warnings.filterwarnings("ignore", about("row-order"))  # where outliers sit is what is studied
-                    outcomes[curve.name] = measured(curve, drawn, experiment.repeats)
+                    warnings.filterwarnings("ignore", about("row-order"))  # the places of outliers are under study
+                    outcomes[curve.name] = fit_errors(curve, drawn, experiment.repeats)
             journal.add(trial, outcomes)
         passed += setting.rows * setting.columns
     results = journal.results()
-    readings = tuple(reading.judge(results) for reading in experiment.readings)
+    readings = tuple(reading.evaluate(results) for reading in experiment.readings)
     _write_text(journal.checklist_path, checklist_page(study, results, readings))
     return results, readings
 
@@ -87,7 +87,7 @@ def draw(setting: Setting, entropy: tuple[int, ...]) -> Draw:
     return truth, rows, is_inlier, int(method_rng.integers(2**31))
 
 
-def seen_by(curve: Curve, drawn: Draw) -> FloatArray:
+def rows_for(curve: Curve, drawn: Draw) -> FloatArray:
     """The rows that a curve learns from."""
     _, rows, is_inlier, _ = drawn
     if curve.oracle:
@@ -95,14 +95,14 @@ def seen_by(curve: Curve, drawn: Draw) -> FloatArray:
     return np.concatenate([rows[is_inlier], rows[~is_inlier]]) if curve.in_block else rows
 
 
-def measured(curve: Curve, drawn: Draw, repeats: int = 1) -> dict[str, float]:
+def fit_errors(curve: Curve, drawn: Draw, repeats: int = 1) -> dict[str, float]:
     """The errors of one curve and its seconds, by the names of the measures.
 
     Errors are of the model, or of the papers' matrix as it is where no model has it. Seconds are of computing, which
     other work on the machine does not lengthen, in the fastest repeat.
     """
     truth, *_, method_seed = drawn
-    rows = seen_by(curve, drawn)
+    rows = rows_for(curve, drawn)
     assumptions = Assumptions(floor=(0.0,) * rows.shape[1], nonnegative_mean=True)
     seconds = []
     for _ in range(repeats):
@@ -154,7 +154,7 @@ class Journal:
         return len(self._finished)
 
     def add(self, trial: Key, outcomes: Outcomes) -> None:
-        """Keep the outcomes of a trial. The settings go first: without them, results are nobody's."""
+        """Keep the outcomes of a trial. The settings are written first: without them results belong to no study."""
         if not self.csv_path.exists():
             settings = json.dumps(self._study.settings(), indent=2, ensure_ascii=False)
             _write_text(self.settings_path, settings + "\n")
@@ -165,11 +165,11 @@ class Journal:
         for finished in filter(self.__contains__, self._study.trials()):
             for curve, outcome in self._finished[finished].items():
                 numbers = [repr(float(outcome[measure])) for measure in self._measures]
-                writer.writerow([*self._described(finished), curve, *numbers])
+                writer.writerow([*self._cells_of(finished), curve, *numbers])
         _write_text(self.csv_path, text.getvalue())
 
     def results(self) -> SeriesOf:
-        """Of the whole study: every trial must be finished."""
+        """The results of the whole study: every trial must be finished."""
         return partial(series_of, self._study.panels, self._finished)
 
     def _differences(self) -> str:
@@ -189,7 +189,7 @@ class Journal:
                 found.append(f"{key} {before}, now {after}" if brief else f"other {key}")
         return ", ".join(found)
 
-    def _described(self, trial: Key) -> list[str]:
+    def _cells_of(self, trial: Key) -> list[str]:
         """A trial's cells in the CSV."""
         place, point, run = trial
         panel = self._study.panels[place]
@@ -199,7 +199,7 @@ class Journal:
 
     def _read(self) -> dict[Key, Outcomes]:
         """Trials of which every curve is there."""
-        trials = {tuple(self._described(trial)): trial for trial in self._study.trials()}
+        trials = {tuple(self._cells_of(trial)): trial for trial in self._study.trials()}
         found: dict[Key, dict[str, dict[str, float]]] = {}
         try:
             with open(self.csv_path, encoding="utf-8", newline="") as stream:
@@ -227,7 +227,7 @@ def _write_text(path: Path, text: str) -> None:
 
 
 def checklist_page(study: Study, results: SeriesOf, readings: Sequence[Reading]) -> str:
-    """The paper's claims, each with its verdicts, rule and numbers; then notes, learners and all means."""
+    """The paper's claims, each with its results, rule and numbers; then notes, learners and all means."""
     experiment = study.experiment
     claims = list(zip(*(reading.claims for reading in readings), strict=True))  # each under every reading
     lines = [
@@ -243,11 +243,11 @@ def checklist_page(study: Study, results: SeriesOf, readings: Sequence[Reading])
         *_head("claim", "where", *(reading.name for reading in readings)),
         *(f"| {found[0].says} | {found[0].where} | {' | '.join(each.word for each in found)} |" for found in claims),
         "",
-        "The claims are the paper's, in our words; every verdict is computed from this run alone, by the rule that is"
+        "The claims are the paper's, in our words; every result is computed from this run alone, by the rule that is"
         " printed with it. docs/papers.md says which choices were made with results in sight. Numbers are means over"
         " the runs, in the order of the points; a/b compares two curves.",
         "",
-        "## How each was judged",
+        "## How each was tested",
     ]
     for number, found in enumerate(claims, 1):
         lines += ["", f"{number}. {found[0].says}", "", f"   Rule: {found[0].rule}."]

@@ -1,9 +1,9 @@
-"""The nouns of an experiment: settings, panels, curves, measures, claims; a study of them, and its results.
+"""The parts of an experiment: settings, panels, curves, measures, claims; a study of them, and its results.
 
-An experiment is data: what to run, what to measure, how to lay it out, what the paper says of it. A claim is a sentence
+An experiment is data: settings to run, measures, a layout, and the claims of the paper. A claim is a sentence
 of the paper with a test, which every curve (or pair of curves), measure and panel that it speaks of must pass. Tests
 allow for chance by two standard errors of means over runs; where curves are compared, of differences run by run, as all
-curves of a run learn from the same rows. The rule of a test is fixed in advance and printed beside its verdict: "not
+curves of a run learn from the same rows. The rule of a test is fixed in advance and printed beside its result: "not
 held" is a result.
 """
 
@@ -29,7 +29,7 @@ Outcomes = Mapping[str, Mapping[str, float]]  # curve name -> measure name -> va
 
 @dataclass(frozen=True)
 class Setting:
-    """What one point of a figure is made of: rows n, columns d, condition number of W W', share p of inlier rows."""
+    """One point of a figure: rows n, columns d, condition number of W W', share p of inlier rows."""
 
     rows: int
     columns: int
@@ -39,7 +39,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Axis:
-    """What varies along a panel. Axes are told apart by name."""
+    """The quantity that varies along a panel. Axes differ by name."""
 
     name: str
     symbol: str
@@ -81,7 +81,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Measure:
-    """What is measured of a learned model; ``name`` is its column in the CSV."""
+    """A measure of a learned model; ``name`` is its column in the CSV."""
 
     name: str
     short: str
@@ -102,7 +102,7 @@ ERRORS = (BIAS, WEIGHTS)
 
 @dataclass(frozen=True)
 class Experiment:
-    """A figure or table of a paper: what to run, what to measure, how to lay it out, what the paper says of it.
+    """A figure or table of a paper: settings to run, measures, a layout, and the claims of the paper.
 
     ``layout`` has a row of panels for every group of measures, which share their panels. A table is instead of the
     first measure at the only setting there is: ``columns`` are its heads, and a row of ``table`` has a name, its
@@ -147,7 +147,7 @@ class Study:
 
     @property
     def runs(self) -> int:
-        """Of every point, but for panels with more."""
+        """Runs of every point, but for panels with more."""
         return min(panel.runs for panel in self.panels)
 
     @property
@@ -203,7 +203,7 @@ class Series:
 
     @property
     def stderr(self) -> FloatArray:
-        """Of the mean over the runs."""
+        """The standard error of the mean over the runs."""
         return np.asarray(self.std / np.sqrt(self.values.shape[1]))
 
     def minus(self, other: Series) -> Series:
@@ -218,7 +218,7 @@ class Series:
 
 
 SeriesOf = Callable[[Axis, Curve, Measure], Series]
-"""What a study has found: the series of a curve, as a measure has it, in the panel along an axis."""
+"""The results of a study: the series of a curve, as a measure has it, in the panel along an axis."""
 
 
 def series_of(
@@ -245,8 +245,8 @@ class Claim:
 
     The ``test`` is of all ``curves`` (alone, or in pairs) and measures, in the panels along the axes. ``some_measure``:
     every curve must pass in one of the measures; what denies a regularity needs one that lacks it. ``otherwise``: where
-    we know it not to hold, why, in one sentence. ``parts`` are the comparisons once it is judged, held or not, and in
-    numbers.
+    the claim does not hold, the reason, in one sentence. ``parts`` are the comparisons once it is evaluated, held or
+    not, and in numbers.
     """
 
     says: str
@@ -271,18 +271,18 @@ class Claim:
     def word(self) -> str:
         return "held" if self.held else "not held"
 
-    def judge(self, results: SeriesOf) -> Claim:
+    def evaluate(self, results: SeriesOf) -> Claim:
         """The claim with its parts, computed from the results."""
         parts: list[tuple[bool, str]] = []
         for axis, curves in product(self.axes, self.curves):
             together = curves if isinstance(curves, tuple) else (curves,)
-            compared = [self._compared(results, axis, together, measure) for measure in self.measures]
+            compared = [self._compare(results, axis, together, measure) for measure in self.measures]
             if self.some_measure:
                 compared = [(any(held for held, _ in compared), "; ".join(text for _, text in compared))]
             parts += compared
         return replace(self, parts=tuple(parts))
 
-    def _compared(self, results: SeriesOf, axis: Axis, curves: tuple[Curve, ...], measure: Measure) -> tuple[bool, str]:
+    def _compare(self, results: SeriesOf, axis: Axis, curves: tuple[Curve, ...], measure: Measure) -> tuple[bool, str]:
         _, holds, about = self.test
         series = [results(axis, curve, measure) for curve in curves]
         points = zip(*(one.where(about).mean for one in series), strict=True)
@@ -299,17 +299,17 @@ class Reading:
     says: str
     claims: tuple[Claim, ...]
 
-    def explained(self, why: Mapping[int, str]) -> Reading:
-        """With a sentence on the claims of these numbers, counted from 1, that are known not to hold."""
+    def with_reasons(self, why: Mapping[int, str]) -> Reading:
+        """The reading, with a sentence on each claim that does not hold, by its number, counted from 1."""
         claims = (replace(claim, otherwise=why.get(number, "")) for number, claim in enumerate(self.claims, 1))
         return replace(self, claims=tuple(claims))
 
-    def judge(self, results: SeriesOf) -> Reading:
-        return replace(self, claims=tuple(claim.judge(results) for claim in self.claims))
+    def evaluate(self, results: SeriesOf) -> Reading:
+        return replace(self, claims=tuple(claim.evaluate(results) for claim in self.claims))
 
     @property
     def held(self) -> int:
-        """How many of the claims, once they are judged."""
+        """The number of claims that hold, once they are evaluated."""
         return sum(claim.held for claim in self.claims)
 
     @property

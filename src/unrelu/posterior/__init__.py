@@ -1,5 +1,5 @@
-"""What a known model says about rows.
+"""Posterior of rows under a given model.
 
-``cells``: rows as a model meets them. ``density``: the one density, a pass that asks every row for its score, and
+``cells``: rows in the user's units and as latent values. ``density``: the one density, scores of rows in one pass, and
 p-values. ``marginals``, ``draws``: hidden cells.
 """

@@ -1,4 +1,4 @@
-"""Rows as a model meets them: cells that are seen, only known to be at a limit or beyond, missing, to be filled in."""
+"""Rows under a model: which cells are seen, censored at a limit or missing, and which of them are to be filled in."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from unrelu.tables.limited import cell_limits, censoring_at_limits, limits_of_da
 from unrelu.validation import check_choice, column_label, listed, row_label, suggestion
 
 Values = NDArray[np.floating[Any]]
-Model = Any  # a :class:`unrelu.RectifiedGaussian`, which stands above and answers from here
+Model = Any  # a :class:`unrelu.RectifiedGaussian`, whose module imports this one
 _ROWS = 8192  # at a time: four numbers a cell
-_FARTHEST = 1e250  # latent values: whatever a margin makes of huge numbers
+_FARTHEST = 1e250  # latent values: margins may map huge numbers beyond it
 FILL, BELOW = ("both", "hidden", "missing"), ("auto", "latent", "floor")
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Rows in the user's units and as latent values, with marks (:mod:`unrelu.kernels.hidden_cells`).
+    """Rows in the user's units and as latent values, and their censoring (:mod:`unrelu.kernels.hidden_cells`).
 
     A cell at its limit holds exactly that limit in both.
     """
@@ -36,14 +36,14 @@ class Cells:
 
     @classmethod
     def of(cls, model: Model, X: Any, floor: Any = None, ceiling: Any = None) -> Self:
-        """The rows of X; limits other than the model's own may be given: one, one per column or one per cell."""
+        """The rows of X; other limits than the model's may be given: one number, one per column or one per cell."""
         x, names = table_of(model, X), model.feature_names
         given = model.floor if floor is None else floor, model.ceiling if ceiling is None else ceiling
         low, high = cell_limits(*given, x.shape, names)
         own = low, high
         if is_by_cell(*given):
             own = low, high = limits_of_data(x, low, high, names)
-        elif len(x):  # limits of columns are those of the rows where they are the same but for rounding: logs by hand
+        elif len(x):  # limits and cells that differ by rounding alone, as of logarithms, are the same
             floors, ceilings = limits_of_data(x, low[0], high[0], names, fewest=1)
             own = np.broadcast_to(floors, x.shape), np.broadcast_to(ceilings, x.shape)
         censoring = censoring_at_limits(x, *own, names)
@@ -52,7 +52,7 @@ class Cells:
 
     @classmethod
     def marked(cls, model: Model, values: FloatArray, censoring: Censoring) -> Self:
-        """Rows in the user's units whose marks are known."""
+        """Rows in the user's units whose censoring is given."""
         if model.margins is None:
             return cls(values, values, censoring)
         with np.errstate(over="ignore"):
@@ -61,7 +61,7 @@ class Cells:
 
     @property
     def hidden(self) -> BoolArray:
-        """The cells whose value is not known."""
+        """The cells that are censored or missing."""
         return np.asarray((self.censoring != 0) | np.isnan(self.latent))
 
     def parts(self, size: int = _ROWS) -> Iterator[tuple[slice, Cells]]:
@@ -80,23 +80,23 @@ class Cells:
         return Cells(given, latent, np.concatenate([self.censoring, other.censoring]))
 
     def without(self, j: int) -> Cells:
-        """The same with nothing known of column j."""
+        """The same rows with column j missing."""
         return self.without_cells(np.arange(self.given.shape[1]) == j)
 
-    def without_cells(self, unknown: BoolArray) -> Cells:
-        """The same with nothing known of some cells."""
-        given, latent = (np.where(unknown, np.nan, each) for each in (self.given, self.latent))
-        return Cells(given, latent, np.where(unknown, np.int8(0), self.censoring))
+    def without_cells(self, left_out: BoolArray) -> Cells:
+        """The same rows with some cells missing."""
+        given, latent = (np.where(left_out, np.nan, each) for each in (self.given, self.latent))
+        return Cells(given, latent, np.where(left_out, np.int8(0), self.censoring))
 
     def widened(self, j: int) -> Cells:
-        """The same with one more column, at place j, of which nothing is known."""
+        """The same rows with one more column, at place j, all missing."""
         given, latent = (np.insert(each, j, np.nan, axis=1) for each in (self.given, self.latent))
         return Cells(given, latent, np.insert(self.censoring, j, 0, axis=1))
 
 
 @dataclass(frozen=True, eq=False)
 class SampledCells:
-    """Some rows of a table in its order, chosen by chance, their numbers from 0, and how many there are in all."""
+    """Some rows of a table in its order, chosen by chance, their numbers from 0, and the number of all rows."""
 
     cells: Cells
     rows: NDArray[np.int64]
@@ -119,12 +119,13 @@ class SampledCells:
 
 @dataclass(frozen=True)
 class Filling:
-    """``fill``: "hidden" cells, those at a limit, "missing" ones, or both. ``below``: "latent", f(y) wherever it is, or
-    "floor", what the table would show, max(f(y), floor); cells at a limit then stay there. "auto": latent, but what the
-    table would show in missing cells of columns whose floor is 0, as of rain; other floors are detection limits.
+    """Which cells are filled in, and by which value.
 
-    ``tolerance``: by so much a cell's limit is beyond the model's own. ``limited``: columns whose floor in these rows
-    is not the model's, but one of detection.
+    ``fill``: "hidden" cells, which are at a limit, "missing" cells, or "both". ``below``: "latent", f(y) itself, or
+    "floor", what the table would show, max(f(y), floor), so that cells at a limit stay there. "auto": latent, but what
+    the table would show in missing cells of columns whose floor is 0, as of rain; other floors are detection limits.
+    ``tolerance``: the distance between a cell's limit and the model's own. ``limited``: columns whose floor in these
+    rows is not the model's, but a detection limit.
     """
 
     fill: str = "both"
@@ -141,8 +142,17 @@ class Filling:
                 " limits, or fill='missing' to fill in the others."
             )
 
+    @classmethod
+    def of(cls, model: Model, cells: Cells, fill: str, below: str, limits: tuple[Any, Any]) -> Self:
+        """For rows whose floors and ceilings were given as ``limits``, None where the model's hold."""
+        if limits[0] is None:
+            return cls(fill, below)
+        ceiling = model.ceiling if limits[1] is None else limits[1]
+        low = cell_limits(limits[0], ceiling, cells.given.shape, model.feature_names)[0]
+        return cls(fill, below, limited=tuple(np.flatnonzero((low != 0.0).any(axis=0)).tolist()))
+
     def as_seen(self, model: Model) -> BoolArray:
-        """The columns whose missing cells are cut off as those of the table are."""
+        """The columns whose missing cells get values cut off at their limits, as the table has them."""
         if self.below != "auto":
             return np.full(model.n_features, self.below == "floor")
         return np.asarray((model.floor == 0.0) & ~np.isin(np.arange(model.n_features), self.limited))
@@ -154,7 +164,7 @@ class Filling:
         return cells.hidden if self.fill == "both" else np.asarray(cells.censoring != 0)
 
     def groups(self, model: Model, cells: Cells) -> Iterator[tuple[int, BoolArray, bool]]:
-        """Cells that are filled in alike: their column, which of its rows, and whether their values are cut off."""
+        """Cells that are filled in alike: their column, their rows, and whether their values are cut off at limits."""
         filled, as_seen = self.filled(cells), self.as_seen(model)
         for j in np.flatnonzero(filled.any(axis=0)).tolist():
             shown = filled[:, j] & np.isnan(cells.given[:, j]) & as_seen[j]
@@ -163,7 +173,7 @@ class Filling:
                     yield j, at, cut
 
     def start(self, model: Model, cells: Cells) -> FloatArray:
-        """The rows before anything is filled in: what is at a limit of the model holds that limit."""
+        """The rows before anything is filled in: cells at a limit of the model hold that limit."""
         limited = np.isfinite(np.where(cells.censoring < 0, model.floor, model.ceiling)) & (cells.censoring != 0)
         return np.where(limited, cells.given + cells.censoring * self.tolerance, cells.given)
 

@@ -1,21 +1,20 @@
-"""The one density of rows under y ~ N(mean, covariance), cells cut off or missing; what it says of cells; and scores.
+"""The one density of rows under y ~ N(mean, covariance) with censored and missing cells, and scores of rows by it.
 
-It has two modes (:mod:`unrelu.kernels.hidden_cells`). The converged one is what users see: expectation propagation,
-within .002 a cut-off cell. The cheap one is its first sweep, for rounds of EM.
-Where correlations are known as factors and noise both are far cheaper (:mod:`unrelu.kernels.factor_density`).
+The density has two modes (:mod:`unrelu.kernels.hidden_cells`). Users get the converged one: expectation propagation,
+within .002 for each censored cell. The cheap mode is its first sweep, for rounds of EM. Where correlations are given as
+factors and noise both modes are far cheaper (:mod:`unrelu.kernels.factor_density`).
 
-Scores of rows: one pass that gives every row its numbers, rows without a chance, and what scores are to be expected.
-
-Rows that a model gives no chance are answered like any other, and named. How unusual a score is under the model itself
-comes from simulated rows: p-values down to about 1 in their number; beyond, the tail is continued by the exponential
-that fits its last part, as the tails of log densities of Gaussian rows fall (a chi-square's, halved).
+Scores of rows take one pass. Rows that a model gives no chance have scores like others, and a warning names them. The
+p-value of a score comes from simulated rows of the model, down to about 1 in their number; beyond, the exponential that
+fits the last part of the tail continues it, as the tails of log densities of Gaussian rows fall (a chi-square's,
+halved).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Annotated, Any, Self
 
@@ -26,7 +25,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 from unrelu.contracts import Assumptions, Block, BoolArray, Censoring, FloatArray, Progress, Samples, no_progress
 from unrelu.kernels.factor_density import factor_log_densities
-from unrelu.kernels.hidden_cells import cell_residuals, hidden_rows
+from unrelu.kernels.hidden_cells import FARTHEST, cell_residuals, hidden_rows
 from unrelu.passes.engine import available_cores, engine_for, map_in_threads
 from unrelu.passes.tiles import Screening, censoring_of, reachable, screening_of, seen_above, without_absent
 from unrelu.posterior.cells import Cells, Model, Values
@@ -49,8 +48,9 @@ Gross = tuple[NDArray[np.int64], BoolArray]  # rows with a cell more than NO_CHA
 class Density:
     """y ~ N(mean, diag(scale) correlation diag(scale)), prepared for many rows; a column of scale 0 is constant.
 
-    Rows come with marks, ``censoring`` as in :class:`unrelu.contracts.Block`, or without where cells at ``floor``
-    or below are the cut-off ones. ``loadings`` L may be given where the correlations are L L' and noise.
+    Rows come with their ``censoring``, as :class:`unrelu.contracts.Block` has it, or without, where cells at ``floor``
+    or below are the censored ones. ``loadings`` L may be given where the correlations are L L' and noise. ``ridge`` is
+    added to the correlations before they are inverted.
     """
 
     mean: Annotated[FloatArray, "floats c"]
@@ -58,12 +58,28 @@ class Density:
     correlation: Annotated[FloatArray, "floats c c"]
     floor: Annotated[FloatArray, "unbounded floats c"] | None = None
     loadings: Annotated[FloatArray, "floats c k"] | None = None
+    ridge: float = field(default=RIDGE, metadata={"in files": False})
 
     @classmethod
     def of(cls, model: Model, floor_tolerance: float = 0.0) -> Self:
         """The latent part of a model, by its scoring covariance; values so little above its floor count as floored."""
         by = model.latent.scoring
         return cls(by.mean, by.std, by.correlation, by.floor + floor_tolerance)
+
+    @classmethod
+    def by_covariance(cls, model: Model) -> Self:
+        """The latent part of a model by its own covariance, to which nothing is added that would invert it."""
+        by = model.latent
+        return cls(by.mean, by.std, by.correlation, by.floor, ridge=0.0)
+
+    @classmethod
+    def for_distances(cls, model: Model) -> Self:
+        """By the model's own covariance, or, where that has no inverse, by the one that scores rows."""
+        density = cls.by_covariance(model)
+        if density.is_singular:
+            density = cls.of(model)
+            density.warn_if_singular()
+        return density
 
     # --- what is prepared ---------------------------------------------------------------------------------------------
 
@@ -77,7 +93,7 @@ class Density:
         at = np.flatnonzero(self.varying)
         if len(at) == 0:
             return np.empty((0, 0)), 0.0
-        r = self.correlation[np.ix_(at, at)] + RIDGE * np.eye(len(at))
+        r = self.correlation[np.ix_(at, at)] + self.ridge * np.eye(len(at))
         root, failed = dpotrf(r, lower=True)
         if failed:  # indefinite by more than the ridge: pairs estimated one by one
             values, vectors = np.linalg.eigh(r)
@@ -89,24 +105,31 @@ class Density:
 
     @property
     def precision(self) -> FloatArray:
-        """Q as the kernels are compiled for: writeable, also where the model lies in a file."""
+        """Q as the kernels are compiled for: writeable, also where the model is mapped from a file."""
         return np.require(self.inverse[0], requirements=_KIND)
 
     @property
+    def inverse_covariance(self) -> FloatArray:
+        """Of all columns, in their units; 0 for those that do not vary."""
+        found, at = np.zeros(self.correlation.shape), np.flatnonzero(self.varying)
+        found[np.ix_(at, at)] = self.inverse[0] / np.outer(self.scale[at], self.scale[at])
+        return found
+
+    @property
     def is_singular(self) -> bool:
-        """Whether columns determine each other up to rounding; the determinant says quickly that they do not."""
+        """Whether columns determine each other up to rounding; a large determinant shows quickly that they do not."""
         at = np.flatnonzero(self.varying)
         if len(at) == 0 or self.inverse[1] > np.log(10.0 * RIDGE):
             return False
         return bool(eigvalsh(self.correlation[np.ix_(at, at)], subset_by_index=[0, 0])[0] < 10.0 * RIDGE)
 
     def warn_if_singular(self) -> None:
-        """Densities of a singular model are those of one with a little noise: say so."""
+        """Warn that densities of a singular model are those of a model with a little noise."""
         if self.is_singular:
             warn(
                 "The model's covariance has no inverse: rows are scored as if every column had noise of its own, of"
-                f" {RIDGE**0.5:g} of its standard deviation, and whatever strays further from the others is flagged."
-                " A fit to rows brings an inverse with it; a model made by hand may be given more noise.",
+                f" {RIDGE**0.5:g} of its standard deviation, and any row that strays further is flagged. A model"
+                " fitted to rows has an inverse; give a model made by hand more noise.",
                 "singular",
             )
 
@@ -128,7 +151,7 @@ class Density:
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def log_density(self, values: Values, censoring: Censoring | None = None, converged: bool = True) -> FloatArray:
-        """Of each row, in the units of ``values``: density of what is seen, probability of what is cut off.
+        """Of each row, in the units of ``values``: density of seen cells, times the probability of censored cells.
 
         Missing cells are integrated over.
         """
@@ -153,15 +176,15 @@ class Density:
         return out
 
     def score(self, values: Values, converged: bool = True) -> FloatArray:
-        """Log density per cell unit: rows are compared whatever the number of their cells above the floor."""
-        assert self.floor is not None, "scores are of rows without marks"
+        """Log density per cell unit: it compares rows whatever the number of their cells above the floor."""
+        assert self.floor is not None, "scores are of rows without censoring"
         return self.log_density(values, None, converged) + seen_sum(values, self.floor, self.log_cell_unit)
 
     def marginals(self, values: FloatArray, censoring: Censoring) -> FloatArray:
-        """Of every cell, 4 x n x d: posterior mean and standard deviation, and of its marginal centre and width.
+        """Of every cell, 4 x n x d: posterior mean and standard deviation, and centre and width of its marginal.
 
-        That is a normal of mean centre and standard deviation width, cut off at the cell's limit. A seen cell has its
-        value and 0.
+        The marginal is a normal of mean centre and standard deviation width, cut off at the cell's limit. A seen cell
+        has its value and 0.
         """
         moments, at = np.empty((4, *values.shape)), self.varying
         moments[0::2], moments[1::2] = self.mean, 0.0
@@ -178,6 +201,24 @@ class Density:
         map_in_threads(fill, row_shares(len(values)))
         return moments
 
+    def mahalanobis(self, values: FloatArray, censoring: Censoring) -> FloatArray:
+        """Of each row, the expected squared distance of y from the mean, given what the row shows.
+
+        With Q the inverse of the covariance, e the posterior mean of y, v the posterior variance of a hidden cell and w
+        the variance of its marginal before its limit, the trace of Q times the posterior covariance is the sum below:
+
+            E (y - m)' Q (y - m) = (e - m)' Q (e - m) + sum over hidden cells of v / w.
+        """
+        found, at = np.zeros(len(values)), self.varying
+        for rows in row_shares(len(values)):
+            mean, std, _, width = self.marginals(values[rows], censoring[rows])[:, :, at]
+            with np.errstate(over="ignore"):
+                off = np.clip((mean - self.mean[at]) / self.scale[at], -FARTHEST, FARTHEST)
+            hidden = ((censoring[rows] != 0) | np.isnan(values[rows]))[:, at]
+            found[rows] = np.sum(off * (off @ self.inverse[0]), axis=1)
+            found[rows] += np.sum((std / np.where(hidden, width, np.inf)) ** 2, axis=1)
+        return found
+
     def joint(self, values: FloatArray, censoring: Censoring) -> tuple[FloatArray, FloatArray]:
         """Posterior mean (d) and covariance (d x d) of the cells of one row (1 x d)."""
         at, d = self.varying, int(self.varying.sum())
@@ -191,10 +232,10 @@ class Density:
     # --- cells --------------------------------------------------------------------------------------------------------
 
     def cell_residuals(self, values: Values) -> FloatArray:
-        """Per cell: distance from what the row's other cells predict, in standard deviations.
+        """Per cell: distance from the prediction of the row's other cells, in standard deviations.
 
-        For a floored cell the distance of the floor, so -5 says that so low a value was as unlikely as 5 standard
-        deviations, and a positive number that it was to be expected. NaN where missing or in a constant column.
+        For a floored cell it is the distance of the floor: with -5 so low a value was as unlikely as 5 standard
+        deviations, with a positive number it was to be expected. NaN where missing or in a constant column.
         """
         out = np.full(values.shape, np.nan)
 
@@ -207,8 +248,11 @@ class Density:
         map_in_threads(fill, row_shares(len(values)))
         return out
 
-    def outlier_score(self, values: Values) -> FloatArray:
-        """Residuals as far as cells are outlying: 0 for a floored one that was due, infinite off a constant."""
+    def cell_outlier_score(self, values: Values) -> FloatArray:
+        """Residuals as far as cells are outlying, negative for cells that are too low.
+
+        0 for a floored cell that was to be expected, infinite off a constant.
+        """
         (x, marks), residuals = self._marked(values, None), self.cell_residuals(values)
         residuals[(marks != 0) & (residuals > 0.0)] = 0.0
         return np.where(self.off_constants(values), np.copysign(np.inf, x - self.mean), residuals)
@@ -222,7 +266,7 @@ class Density:
     # --- in parts -----------------------------------------------------------------------------------------------------
 
     def part(self, values: FloatArray, censoring: Censoring) -> tuple[FloatArray, Censoring, FloatArray, FloatArray]:
-        """(values, beyond, mean, scale) of the columns that vary, in C order."""
+        """(values, censoring, mean, scale) of the columns that vary, in C order."""
         at = self.varying
         if not at.all():
             values, censoring = values[:, at], censoring[:, at]
@@ -232,11 +276,11 @@ class Density:
     def _marked(self, values: Values, censoring: Censoring | None) -> tuple[FloatArray, Censoring]:
         if censoring is not None:
             return np.asarray(values, dtype=np.float64), censoring
-        assert self.floor is not None, "rows without marks have a floor"
+        assert self.floor is not None, "rows without censoring have a floor"
         return censoring_of(values, None, self.floor)
 
     def _off_constants(self, x: FloatArray, marks: Censoring) -> BoolArray:
-        """Of the constant columns, the cells that differ: other values, and limits that the constant is beyond."""
+        """Of the constant columns, the cells that differ: other values, and limits beyond which the constant lies."""
         at = ~self.varying
         off, mark = x[:, at] - self.mean[at], marks[:, at]
         far = np.where(mark == 0, np.abs(off), np.maximum(mark * off, 0.0))
@@ -244,7 +288,7 @@ class Density:
 
 
 _NO_SPREAD = np.empty((0, 0))
-_KIND: Any = ("C", "W")  # of arrays, that kernels are compiled for
+_KIND: Any = ("C", "W")  # of the arrays that kernels are compiled for
 
 
 def row_shares(n: int) -> list[slice]:
@@ -269,9 +313,9 @@ def plain(values: Values) -> Values:
 
 @dataclass(frozen=True, eq=False)
 class ScoredRows:
-    """Numbers by first row of the block, and what was out of place: check that before using them.
+    """Numbers by first row of the block, and cells that cannot be used: check these before using the numbers.
 
-    ``gross``: of every block the rows without a chance, where these were asked for.
+    ``gross``: of every block the rows without a chance, where the question has distributions.
     """
 
     parts: tuple[tuple[int, FloatArray], ...]
@@ -288,32 +332,24 @@ class ScoredRows:
         return type(self)(self.parts + other.parts, screening, self.gross + other.gross)
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreQuestion:
-    """Ask every row for its numbers; a block with cells that cannot be used has none.
+def block_scores(
+    score: Callable[..., FloatArray], lowest: tuple[float, ...], distributions: tuple[Model, ...], block: Block
+) -> ScoredRows:
+    """A question: the numbers of every row; a block with cells that cannot be used has none.
 
     Rows of weight 0 are as good as absent: they are scored as if all of their cells were missing. Where cells have
-    limits of their own, their marks are a second argument of ``score``.
+    limits of their own, their censoring is a second argument of ``score``.
     """
-
-    score: Callable[..., FloatArray]
-    lowest: tuple[float, ...]
-    distributions: tuple[Model, ...] = ()
-
-    def __call__(self, block: Block) -> ScoredRows:
-        screening = screening_of(block, self.lowest)
-        if screening.large_count.any():
-            block = replace(block, values=reachable(block.values))
-            screening = screening_of(block, self.lowest)
-        unusable = screening.below_count.any() or screening.large_count.any()
-        if unusable:
-            return ScoredRows(((block.first_row, np.full(len(block.values), np.nan)),), screening)
-        present = without_absent(block.values, block.weights) if block.censoring is None else block.values
-        scores = self.score(present) if block.censoring is None else self.score(present, block.censoring)
-        gross = (
-            (gross_cells(self.distributions, present, block.censoring, block.first_row),) if self.distributions else ()
-        )
-        return ScoredRows(((block.first_row, scores),), screening, gross)
+    screening = screening_of(block, lowest)
+    if screening.large_count.any():
+        block = replace(block, values=reachable(block.values))
+        screening = screening_of(block, lowest)
+    if screening.below_count.any() or screening.large_count.any():
+        return ScoredRows(((block.first_row, np.full(len(block.values), np.nan)),), screening)
+    present = without_absent(block.values, block.weights) if block.censoring is None else block.values
+    scores = score(present) if block.censoring is None else score(present, block.censoring)
+    gross = (gross_cells(distributions, present, block.censoring, block.first_row),) if distributions else ()
+    return ScoredRows(((block.first_row, scores),), screening, gross)
 
 
 def scored_rows(
@@ -323,11 +359,11 @@ def scored_rows(
     progress: Progress = no_progress,
     distributions: Sequence[Model] = (),
 ) -> FloatArray:
-    """``score`` of all rows, in table order, after clear words about cells that cannot be used.
+    """``score`` of all rows, in table order; InvalidDataError names cells that cannot be used.
 
-    Rows that have no chance under any of the ``distributions``, of latent values, are named.
+    A warning names rows that have no chance under any of the ``distributions`` of latent values.
     """
-    question = ScoreQuestion(score, assumptions.lowest, tuple(distributions))
+    question = partial(block_scores, score, assumptions.lowest, tuple(distributions))
     found = engine_for(samples, progress, "Scoring rows").collect(samples, question)
     found.screening.check(assumptions, samples.feature_names)
     name_gross(found.gross, samples.feature_names)
@@ -341,27 +377,27 @@ def gross_cells(
     distributions: Iterable[Model], values: Values, censoring: Censoring | None = None, first_row: int = 0
 ) -> Gross:
     """(rows, columns): the rows of latent values, numbered from ``first_row``, with a cell that has no chance under any
-    of some distributions, and which columns have such cells. Columns without variance have their own words."""
+    of the distributions, and which columns have such cells. Columns without variance are left out."""
     gross = np.ones(values.shape, dtype=bool)
     with np.errstate(over="ignore"):
         for distribution in distributions:
             off = values - distribution.mean
-            if censoring is not None:  # "at most" is off where it is too low, "at least" where it is too high
+            if censoring is not None:  # a left-censored cell is off where its limit is too low, and the reverse
                 off = np.where(censoring == 0, off, np.maximum(off * censoring, 0.0))
             gross &= (np.abs(off) > NO_CHANCE * distribution.std) & (distribution.std > 0.0)
     return first_row + np.flatnonzero(gross.any(axis=1)), np.asarray(gross.any(axis=0))
 
 
 def name_gross(parts: Sequence[Gross], names: Sequence[str] | None) -> None:
-    """A warning that names them, if there are any."""
+    """Warn of rows without a chance, if there are any, by name."""
     rows = sorted(row for part, _ in parts for row in part.tolist())
     if rows:
         label, columns = row_labels(rows), np.any([columns for _, columns in parts], axis=0)
         warn(
             f"{label[0].upper()}{label[1:]} {'have' if len(rows) > 1 else 'has'} no chance under the model: more than"
-            f" {NO_CHANCE:,.0f} standard deviations away in {label_columns(columns, names)}. Log densities and"
-            f" what is filled in there are finite, and mean little. Is it the unit, or a slip? Correct such values, or"
-            f" mark them as missing with NaN.",
+            f" {NO_CHANCE:,.0f} standard deviations away in {label_columns(columns, names)}. Their log densities and"
+            f" filled cells are finite, and mean little. Is it the unit, or a slip? Correct such values, or mark them"
+            f" as missing with NaN.",
             "impossible-rows",
             rows=rows,
         )
@@ -373,7 +409,7 @@ def warn_of_gross(model: Model, cells: Cells) -> None:
 
 
 def naming_gross(model: Model, parts: Iterable[Cells]) -> Iterator[Cells]:
-    """The same of a table whose rows come in parts: they are named when the last has passed."""
+    """The same for a table whose rows come in parts: the warning comes after the last part."""
     distributions, found, first = [model.latent], list[Gross](), 0
     for cells in parts:
         found.append(gross_cells(distributions, cells.latent, cells.censoring, first))
@@ -382,12 +418,12 @@ def naming_gross(model: Model, parts: Iterable[Cells]) -> Iterator[Cells]:
     name_gross(found, model.feature_names)
 
 
-# --- what scores are to be expected -------------------------------------------------------------------------------
+# --- p-values of scores --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class ScoreTail:
-    """The scores of rows simulated from a model, sorted; low scores are the unusual ones."""
+    """The scores of rows simulated from a model, sorted; low scores are unusual."""
 
     scores: Annotated[FloatArray, "floats s"]
 
@@ -410,9 +446,10 @@ class ScoreTail:
         return np.where(scores < start, continued, np.maximum(within, censoring))
 
     def highest_p_value(self, scores: FloatArray, errors: float = 3.0) -> FloatArray:
-        """The p-values as large as they may be, so many standard errors of the simulation above.
+        """Upper bounds of the p-values, by so many standard errors of the simulation.
 
-        The share beyond the start of the tail, and its mean excess, are known to 1 / sqrt(number of scores beyond).
+        The share beyond the start of the tail, and its mean excess, have relative errors of 1 / sqrt(number of scores
+        beyond).
         """
         start, excess, censoring = self._tail()
         p = self.p_value(scores)

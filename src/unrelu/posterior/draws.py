@@ -1,8 +1,8 @@
 """Completed tables: hidden cells drawn from their posterior, in the user's units; and models drawn from a fit's errors.
 
-Proper imputations (Rubin 1987) are drawn from models that are drawn themselves.
-A fit gives every column a covariance of its mean and scale, every pair a standard error of its correlation. Were all
-cells seen, n rows would leave, in units of the scales and with R^(1/2) the symmetric root of the correlations,
+Proper imputations (Rubin 1987) are drawn from models that are drawn themselves. A fit gives every column a covariance
+of its mean and scale, and every pair a standard error of its correlation. If all cells were seen, n rows would leave
+errors, in units of the scales and with R^(1/2) the symmetric root of the correlations, of
 
     R^(1/2) g / sqrt(n)            for the means, g independent standard normals,
     R^(1/2) G R^(1/2) / sqrt(n)    for the covariances, G symmetric and normal, its diagonal twice as variable.
@@ -31,8 +31,8 @@ from unrelu.validation import RandomState, generator, integer, warn
 
 _NUMBERS = 2**22  # at a time
 _ROUNDING = 3.0 * RIDGE  # of a singular model's variances: the ridge, and what rounding makes of it
-_ROUNDS, _SETTLED = 30, 1e-3  # of the errors of drawn models
-_MOST = 0.5  # d D / n: what is less certain than that says nothing, and exp would go astray
+_ROUNDS, _CONVERGED = 30, 1e-3  # of the errors of drawn models
+_MOST = 0.5  # d D / n: larger errors say nothing, and exp would leave double precision
 _LEAST = 1e-12
 
 
@@ -58,7 +58,7 @@ def drawn_parts(
     random_state: RandomState = None,
     filling: Filling = EVERYTHING,
 ) -> Iterator[tuple[Cells, FloatArray]]:
-    """The same of rows that come in parts: as few rows at a time as memory asks for, and their n_draws x rows x d.
+    """The same for rows that come in parts, as many at a time as fit into memory, with their n_draws x rows x d draws.
 
     ``models``: one for all draws, or one for each, of the same margins and limits; each then has streams of its own.
     """
@@ -81,14 +81,14 @@ def drawn_parts(
             yield cells, out
     if walked:
         warn(
-            f"{walked:,} of {number * first:,} draws of rows come from a walk, as rows hide too many cells that pull in"
-            " different directions for independent ones: draws of one row may resemble each other a little.",
+            f"{walked:,} of {number * first:,} draws of rows come from a random walk, as too many hidden cells of these"
+            " rows pull in different directions for independent draws: draws of one row may be a little alike.",
             "dependent-draws",
         )
 
 
 def number_of(n_draws: int) -> int:
-    """How many draws are asked for, checked."""
+    """The number of draws, checked."""
     number = integer("n_draws", n_draws)
     if number < 1:
         raise InvalidParameterError(f"n_draws, the number of draws of each row, must be 1 or more; got {number}.")
@@ -98,7 +98,7 @@ def number_of(n_draws: int) -> int:
 def _draw(
     model: Model, density: Density, cells: Cells, place: tuple[int, int], out: FloatArray, filling: Filling
 ) -> int:
-    """Fill ``out``; ``place`` is the seed and the number of the first row. How many draws came from a walk."""
+    """Fill ``out``, and return how many draws came from a random walk; ``place``: the seed and the first row."""
     seed, first = place
     rounding = _ROUNDING if density.is_singular else 0.0
     column_of = np.cumsum(density.varying) - 1
@@ -122,10 +122,27 @@ def _draw(
 
 
 def seed_of(random_state: RandomState) -> int:
-    """The seed of the rows' streams: a seed itself; a generator moves on."""
+    """The seed of the rows' streams: a seed is itself, and a generator gives one and moves on."""
     if isinstance(random_state, Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
         return int(random_state) % 2**62
     return int(generator(random_state).integers(2**62))
+
+
+def square_root(r: FloatArray) -> FloatArray:
+    """A square A with A A' = r, correlations that may be singular.
+
+    The Cholesky factor where the matrix is clearly definite, else the symmetric root: both depend on the matrix alone,
+    so that a seed gives the same rows up to rounding on every machine.
+    """
+    try:
+        lower = np.linalg.cholesky(r)
+        if np.diagonal(lower).min() ** 2 > 1e-10:
+            return np.asarray(lower, dtype=np.float64)
+    except np.linalg.LinAlgError:
+        pass
+    values, vectors = np.linalg.eigh(r)
+    values[values < len(r) * np.finfo(float).eps * values[-1]] = 0.0
+    return np.asarray((vectors * np.sqrt(values)) @ vectors.T, dtype=np.float64)
 
 
 # --- models -------------------------------------------------------------------------------------------------------
@@ -140,8 +157,8 @@ def models_from_errors(
 ) -> list[Model] | None:
     """Models drawn from the errors of a fit to ``n_rows`` rows, one from each stream; None where a column has none.
 
-    ``model`` is of latent values; ``mean_std_covariance`` is d x 2 x 2, of (mean, scale), ``correlation_stderr`` d x
-    d, NaN where nothing is known of a pair. Rows are completed by a drawn model's own covariance.
+    ``model`` is of latent values; ``mean_std_covariance`` is d x 2 x 2, of (mean, scale), ``correlation_stderr`` d x d,
+    NaN for pairs without an error. Rows are completed by a drawn model's own covariance.
     """
     at = np.flatnonzero(model.std > 0.0)
     d, n, square = len(at), n_rows, np.ix_(at, at)
@@ -160,7 +177,7 @@ def models_from_errors(
     c = np.sqrt(variance[:, 1, 1]) / scale
     b = np.divide(variance[:, 0, 1] / scale, c, out=np.zeros_like(c), where=c > 0.0)
     a = np.sqrt(np.maximum(variance[:, 0, 0] - b * b, 0.0))
-    # Of the variances of mean and log scale complete rows would have so much.
+    # The shares of the variances of mean and log scale that complete rows would have.
     complete = scale**2 / n
     of_means = complete / np.maximum(variance[:, 0, 0], _LEAST * complete)
     of_scales = 0.5 * complete / np.maximum(variance[:, 1, 1], _LEAST * complete)
@@ -198,6 +215,6 @@ def _inflation(r: FloatArray, root: FloatArray, wanted: FloatArray, n_rows: floa
         np.fill_diagonal(ratio, 0.0)
         change = 0.5 * ratio.sum(axis=1) / (d - 1)
         inflation *= np.exp(np.clip(change, -1.0, 1.0))
-        if np.abs(change).max() < _SETTLED:
+        if np.abs(change).max() < _CONVERGED:
             break
     return np.asarray(np.minimum(inflation, max(_MOST * n_rows / d, _LEAST)))

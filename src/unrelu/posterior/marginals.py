@@ -4,8 +4,8 @@ The y of a hidden cell is a normal cut off at its limit,
 
     E f(y) = integral of f(centre + width z) phi(z) dz / Phi(alpha)    over z <= alpha = (limit - centre)/width,
 
-for "at most"; "at least" is negated. By Gauss and Legendre where the density is: below alpha, down to
--sqrt(min(alpha, 0)^2 + 70), where it has fallen by e^-35. What a table would show of a missing cell, max(f(y), floor),
+for a left-censored cell; a right-censored one is negated. By Gauss and Legendre where the density is: below alpha, down
+to -sqrt(min(alpha, 0)^2 + 70), where it has fallen by e^-35. A missing cell as a table would show it, max(f(y), floor),
 is the floor with the probability below it, and f(y) above.
 """
 
@@ -27,7 +27,7 @@ from unrelu.posterior.density import Density
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 _REACH = 70.0
 _NO_WIDTH = 1e-300
-_LARGEST = 1e300  # what no f is above, where a row is so far off that it would be infinite
+_LARGEST = 1e300  # f is cut off there, where a row is so far off that f would be infinite
 _POINTS = 10_000  # of a column, to sum it up
 _QUARTILES = (0.25, 0.5, 0.75)
 
@@ -35,7 +35,7 @@ Limits = tuple[float, float, float, float]  # a column's floor and ceiling of x,
 
 
 def finite(f: Callable[[FloatArray], FloatArray]) -> Callable[[FloatArray], FloatArray]:
-    """f, whose values are numbers wherever it is asked."""
+    """f with finite values everywhere."""
 
     def numbers(y: FloatArray) -> FloatArray:
         with np.errstate(over="ignore"):
@@ -45,38 +45,38 @@ def finite(f: Callable[[FloatArray], FloatArray]) -> Callable[[FloatArray], Floa
 
 
 def column_limits(model: Model, j: int) -> Limits:
-    """Floor and ceiling of column j, and where they are on y's scale."""
+    """Floor and ceiling of column j, and the same on y's scale."""
     latent = model.latent
     return float(model.floor[j]), float(model.ceiling[j]), float(latent.floor[j]), float(latent.ceiling[j])
 
 
 @dataclass(frozen=True, eq=False)
 class CutNormals:
-    """One normal per cell, cut off at ``limit`` as its mark says; a mark of 0 leaves it whole."""
+    """One normal per cell, cut off at ``limit`` as ``censoring`` says; where that is 0 the normal is whole."""
 
     centre: FloatArray
     width: FloatArray
     limit: FloatArray
-    mark: Censoring
+    censoring: Censoring
 
     @classmethod
     def whole(cls, centre: FloatArray, width: FloatArray) -> CutNormals:
         return cls(centre, width, centre, np.zeros(len(centre), dtype=np.int8))
 
-    def _turn_and_alpha(self) -> tuple[FloatArray, FloatArray]:
-        turn = np.where(self.mark > 0, -1.0, 1.0)
-        alpha = turn * (self.limit - self.centre) / np.maximum(self.width, _NO_WIDTH)
-        return turn, np.where(self.mark == 0, np.inf, np.clip(alpha, -1e150, 1e150))
+    def _sign_and_alpha(self) -> tuple[FloatArray, FloatArray]:
+        sign = np.where(self.censoring > 0, -1.0, 1.0)
+        alpha = sign * (self.limit - self.centre) / np.maximum(self.width, _NO_WIDTH)
+        return sign, np.where(self.censoring == 0, np.inf, np.clip(alpha, -1e150, 1e150))
 
     def moments(self, f: Callable[[FloatArray], FloatArray]) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of f(y)."""
-        turn, alpha = self._turn_and_alpha()
+        sign, alpha = self._sign_and_alpha()
         low = -np.sqrt(np.minimum(alpha, 0.0) ** 2 + _REACH)
         high = np.minimum(alpha, np.sqrt(_REACH))
         z = 0.5 * (high - low)[:, None] * _NODES + 0.5 * (high + low)[:, None]
         weight = _WEIGHTS * np.exp(0.5 * (np.minimum(alpha, 0.0)[:, None] ** 2 - z * z))
         weight /= weight.sum(axis=1, keepdims=True)
-        return _weighted(weight, finite(f)(self.centre[:, None] + (turn * self.width)[:, None] * z))
+        return _weighted(weight, finite(f)(self.centre[:, None] + (sign * self.width)[:, None] * z))
 
     def shown_moments(self, f: Callable[[FloatArray], FloatArray], limits: Limits) -> tuple[FloatArray, FloatArray]:
         """Mean and standard deviation of f(y) cut off at the column's limits, of normals that are whole."""
@@ -94,11 +94,11 @@ class CutNormals:
 
     def quantile(self, p: float) -> FloatArray:
         """The p-quantile of y."""
-        turn, alpha = self._turn_and_alpha()
-        share = np.where(turn > 0.0, p, 1.0 - p)
+        sign, alpha = self._sign_and_alpha()
+        share = np.where(sign > 0.0, p, 1.0 - p)
         with np.errstate(divide="ignore"):
             z = ndtri_exp(np.log(share) + log_ndtr(alpha))
-        return np.asarray(self.centre + turn * self.width * z)
+        return np.asarray(self.centre + sign * self.width * z)
 
 
 def _weighted(weight: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -116,10 +116,8 @@ def _weighted(weight: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray
 def imputed(
     model: Model, cells: Cells, levels: Sequence[float] = (), filling: Filling = EVERYTHING
 ) -> tuple[FloatArray, ...]:
-    """Rows with cells filled in by their mean; standard deviations, 0 for other cells; rows filled by quantiles.
-
-    One more array for each of the ``levels``.
-    """
+    """Rows with cells filled in by their mean; standard deviations, 0 for other cells; rows filled in by quantiles, one
+    array for each of the ``levels``."""
     if not all(0.0 < level < 1.0 for level in levels):
         raise InvalidParameterError(f"quantile must be between 0 and 1, got {', '.join(map(repr, levels))}.")
     density, std = Density.of(model), np.zeros(cells.given.shape)
@@ -142,9 +140,9 @@ def imputed(
 
 
 def within(x: FloatArray, cells: Cells, at: BoolArray, j: int) -> FloatArray:
-    """Values of column j's cells ``at`` on their side of the limit, whatever rounding did."""
-    mark, limit = cells.censoring[at, j], cells.given[at, j]
-    return np.where(mark < 0, np.minimum(x, limit), np.where(mark > 0, np.maximum(x, limit), x))
+    """Values of column j's cells ``at``, which rounding must not move across their limit."""
+    censoring, limit = cells.censoring[at, j], cells.given[at, j]
+    return np.where(censoring < 0, np.minimum(x, limit), np.where(censoring > 0, np.maximum(x, limit), x))
 
 
 # --- a column given the others ------------------------------------------------------------------------------------
@@ -154,7 +152,7 @@ def within(x: FloatArray, cells: Cells, at: BoolArray, j: int) -> FloatArray:
 class Prediction:
     """One column given the others, a number per row; ``quantiles`` has a column for each of the ``levels``.
 
-    ``probability_floored``: to be at its floor (or ceiling); 0 for a column without one.
+    ``probability_floored``: that the cell is at its floor (or ceiling); 0 for a column without one.
     """
 
     mean: FloatArray
@@ -184,26 +182,25 @@ def predicted(model: Model, cells: Cells, j: int, levels: tuple[float, ...], hid
 
 
 def column_distributions(model: Model, below: str = "auto") -> list[dict[str, Any]]:
-    """Mean, standard deviation and quartiles of every column, and of which distribution they are."""
+    """Mean, standard deviation and quartiles of every column, and the distribution that they describe."""
     found = []
     for j, as_seen in enumerate(Filling(below=below).as_seen(model).tolist()):
         one = model if model.n_features == 1 else model.marginal(j)
-        mean, norm, latent, margins = one.mean, one.std, one.latent, one.margins
-        if as_seen:  # what samples are like, from evenly spread ones
-            x = np.clip(
-                mean + norm * ndtri((np.arange(_POINTS) + 0.5) / _POINTS)[:, None], latent.floor, latent.ceiling
-            )
+        mean, scale, latent, margins = one.mean, one.std, one.latent, one.margins
+        if as_seen:  # of evenly spread samples
+            y = mean + scale * ndtri((np.arange(_POINTS) + 0.5) / _POINTS)[:, None]
+            x = np.clip(y, latent.floor, latent.ceiling)
             if margins is not None:
                 x = cut_from_latent(margins, x, one.floor, one.ceiling, True)
             share, expected, std = np.mean((x <= one.floor) | (x >= one.ceiling)), x.mean(), x.std()
             quartiles = np.quantile(x, _QUARTILES)
         else:  # f(y), not cut off
-            spread, quartiles = np.maximum(norm, _NO_WIDTH), mean + norm * ndtri(_QUARTILES)
+            spread, quartiles = np.maximum(scale, _NO_WIDTH), mean + scale * ndtri(_QUARTILES)
             share = (ndtr((latent.floor - mean) / spread) + ndtr((mean - latent.ceiling) / spread))[0]
-            expected, std = mean[0], norm[0]
+            expected, std = mean[0], scale[0]
             if margins is not None and margins[0].kind != "normal":
                 f = finite(margins[0].from_latent)
-                (expected,), (std,) = CutNormals.whole(mean, norm).moments(f)
+                (expected,), (std,) = CutNormals.whole(mean, scale).moments(f)
                 quartiles = f(quartiles)
         found.append(
             {

@@ -1,6 +1,6 @@
-"""recover_latent, ReLULatentRecovery and recall: latent vectors of corrupted outputs of a known layer.
+"""recover_latent, ReLULatentRecovery and denoise: latent vectors of corrupted outputs of a given layer.
 
-The mathematics is in :mod:`unrelu.recovery.latent_methods`.
+The mathematics is in :mod:`unrelu.recovery.latent_methods`. The bias b is the mean of a model of the core.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from unrelu.contracts import FloatArray
@@ -46,7 +46,8 @@ def recover_latent(
     >>> import numpy as np
     >>> import unrelu
     >>> rng = np.random.default_rng(0)
-    >>> A, b, c = rng.standard_normal((80, 4)), rng.standard_normal(80), np.array([0.5, -0.5, 0.5, 0.5])
+    >>> A, b = rng.standard_normal((80, 4)), rng.standard_normal(80)
+    >>> c = np.array([0.5, -0.5, 0.5, 0.5])
     >>> v = np.maximum(A @ c + b, 0.0) + 0.01 * rng.standard_normal(80)
     >>> v[:16] = 7.0
     >>> result = unrelu.recover_latent(A, b, v)
@@ -64,7 +65,7 @@ def recover_latent(
     return result
 
 
-class ReLULatentRecovery(TransformerMixin, FloorEstimator):
+class ReLULatentRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, FloorEstimator):
     """Latent vectors of many corrupted outputs of one layer: v = max(floor, A c + b) + e + w, row by row.
 
     Parameters
@@ -74,10 +75,10 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
     bias : array of shape (d,) or None, default=None
         b, measured from zero as the outputs are.
     method : str or object from :mod:`unrelu.recovery`, default="robust"
-        "robust": outliers up to nearly half of the entries, at the accuracy of someone who knows which they are.
+        "robust": outliers up to nearly half of the entries, as accurate as least squares on the others alone.
         "lasso": program (47) of Mazumdar and Rawat, as written.
     prior : None, "gaussian", "sparse", "nonnegative" or object, default=None
-        What is known of c. "gaussian" is c ~ N(0, I), as for the layers that RectifiedGaussianLearner learns.
+        The prior distribution of c. "gaussian" is c ~ N(0, I), as for the layers that RectifiedGaussianLearner learns.
     n_components : int or "auto", default="auto"
         Latent numbers of a layer that is learned, as for :class:`unrelu.ReLUMatrixRecovery`.
     floor : float or one per output, default=0.0
@@ -105,10 +106,11 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
     >>> X = np.maximum(C @ A.T + b, 0.0)
     >>> V = np.where(rng.random(X.shape) < 0.2, 9.0, X)
     >>> memory = unrelu.ReLULatentRecovery(A, b)
-    >>> bool(np.abs(memory.transform(V) - C).max() < 1e-6), bool(np.abs(memory.denoise(V) - X).max() < 1e-6)
+    >>> np.allclose(memory.transform(V), C, atol=1e-6), np.allclose(memory.denoise(V), X, atol=1e-6)
     (True, True)
     """
 
+    _no_weights = "every row is recovered by itself. Leave out rows that are not to be recovered."
     weights_: FloatArray
     bias_: FloatArray
     report_: LatentReport
@@ -154,26 +156,25 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         >>> unrelu.ReLULatentRecovery.from_model(model).weights.shape
         (3, 3)
         """
-        known = prior if method == "robust" else None
+        own_prior = prior if method == "robust" else None
         distribution = getattr(model, "distribution_", model)
-        with_margins = (
-            distribution.margins if isinstance(distribution, RectifiedGaussian) else getattr(model, "margins_", None)
-        )
-        if with_margins is not None:
+        holder, name = (distribution, "margins") if isinstance(distribution, RectifiedGaussian) else (model, "margins_")
+        if getattr(holder, name, None) is not None:
             raise InvalidParameterError(
-                "The columns of this model have shapes, and a layer has none: give the latent part of a"
+                "The columns of this model have margins of their own, and a layer has none: give the latent part of a"
                 " RectifiedGaussian, model.latent, and rows as model.to_latent(X)."
             )
         if isinstance(model, ReLUMatrixRecovery):
             weights = model.components_.T.copy()
-            return cls(weights, model.bias_, method, prior=known, floor=model.floor_, random_state=random_state)
+            return cls(weights, model.bias_, method, prior=own_prior, floor=model.floor_, random_state=random_state)
         if not isinstance(distribution, RectifiedGaussian):
             raise InvalidParameterError(
                 f"No layer in {type(model).__name__}: give a RectifiedGaussian, a fitted RectifiedGaussianLearner or a"
                 " fitted ReLUMatrixRecovery."
             )
         weights = distribution.weights(n_components)
-        return cls(weights, distribution.mean, method, prior=known, floor=distribution.floor, random_state=random_state)
+        options: dict[str, Any] = {"prior": own_prior, "floor": distribution.floor, "random_state": random_state}
+        return cls(weights, distribution.mean, method, **options)
 
     def fit(self, X: Table | None = None, y: Any = None) -> Self:  # noqa: ARG002 - scikit-learn's
         """Check the layer and the other parameters, and X where given, or learn the layer from X.
@@ -190,7 +191,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         if (self.weights is None) != (self.bias is None):
             raise InvalidParameterError("weights and bias are one layer: give both, or neither and let fit learn it.")
         if self.weights is not None:
-            self.weights_, self.bias_ = checked_layer(self.weights, self.bias)
+            self.weights_, self.bias_ = check_layer(self.weights, self.bias)
             self.n_features_in_ = len(self.bias_)
         elif X is None:
             raise InvalidDataError("No layer to check: give weights and bias, or fit a table to learn them from.")
@@ -218,7 +219,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         return Columns(floor, np.full(len(floor), np.inf), self._names(), checked_tolerance(self.floor_tolerance))
 
     def _fitted(self) -> Self:
-        """This one, or a copy that has checked the layer it was given: nothing else is to be learned from a table."""
+        """This object, or a copy of it that has checked its parameters: a given layer needs no table."""
         check_is_fitted(self)
         return self if "weights_" in vars(self) else copy(self).fit()
 
@@ -242,7 +243,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         return np.maximum(latent @ fitted.weights_.T + (fitted.bias_ - floor), 0.0) + floor
 
     def recover(self, V: Table, skip_bad_rows: bool = False) -> list[LatentResult | None]:
-        """Everything about each row of V, an array, a data frame or rows read in blocks: one result per row.
+        """One result for each row of V, an array, a data frame or rows read in blocks.
 
         Rows from which nothing can be recovered are an error. With ``skip_bad_rows`` they have no result, as long as
         there are others; :meth:`recover_rows` says why.
@@ -250,7 +251,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         return self.recover_rows(V, skip_bad_rows).results()
 
     def recover_rows(self, V: Table, skip_bad_rows: bool = False) -> LatentRows:
-        """The same as arrays, with a ``report`` on how it went.
+        """The results of all rows as arrays, with a ``report``.
 
         >>> import unrelu
         >>> memory = unrelu.ReLULatentRecovery([[1.0], [2.0], [3.0]], [0.0, 0.0, 0.0])
@@ -283,6 +284,10 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
             )
         return replace(rows, clean=rows.clean + floor)
 
+    @property
+    def _n_features_out(self) -> int:
+        return int(self._fitted().weights_.shape[1])
+
     def __sklearn_is_fitted__(self) -> bool:
         return "weights_" in vars(self) or self.weights is not None
 
@@ -307,7 +312,7 @@ class ReLULatentRecovery(TransformerMixin, FloorEstimator):
         if (self.weights is None) != (self.bias is None):
             raise InvalidDataError("it holds weights or a bias, not both")
         if self.weights is not None:
-            given.weights_, given.bias_ = checked_layer(self.weights, self.bias)
+            given.weights_, given.bias_ = check_layer(self.weights, self.bias)
             given.n_features_in_ = len(given.bias_)
         if "weights_" in vars(self):
             shape = (len(self.bias_), self.report_.n_components)
@@ -346,7 +351,7 @@ def denoise(
     return memory.denoise(V)
 
 
-def checked_layer(weights: Any, bias: Any) -> tuple[FloatArray, FloatArray]:
+def check_layer(weights: Any, bias: Any) -> tuple[FloatArray, FloatArray]:
     """A (d x k) and b (d) of a layer as arrays of finite numbers; InvalidParameterError for anything else."""
     weights, bias = _numbers("weights", weights), _numbers("bias", bias)
     if weights.ndim != 2 or 0 in weights.shape:

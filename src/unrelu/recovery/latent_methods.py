@@ -1,12 +1,12 @@
 """The latent vector behind one output of a known layer: priors, the robust method, and program (47) as written.
 
 Robust recovery of c from v = ReLU(A c + b) + e + w, e sparse, w small (Mazumdar and Rawat 2018, section 4): the noise's
-scale first. Where the layer is off, v is noise, so negative entries are noise or outliers; a half-normal part and an
-even one are told apart by EM. Without negative entries (noise before the rectifier, a model that fits only roughly) a
-ladder of scales is searched, and the likelihood of the residuals chooses. Then a search for the lowest optimum of
-Tukey's loss of v - ReLU(A c + b) (:mod:`unrelu.recovery.latent_search`), at a scale somewhat below: a narrow loss tells
-two candidate vectors apart, a wide one averages them. Then the scale again from all residuals, descent at it, and least
-squares on the entries that are on and agree: as accurate as if somebody had pointed out the outliers.
+scale first. Where the layer is off, v is noise, so negative entries are noise or outliers; EM separates a half-normal
+part from a uniform one. Without negative entries (noise before the rectifier, a model that fits only roughly) a ladder
+of scales is searched, and the likelihood of the residuals chooses. Then a search for the lowest optimum of Tukey's loss
+of v - ReLU(A c + b) (:mod:`unrelu.recovery.latent_search`), at a scale somewhat below: a narrow loss separates two
+candidate vectors, a wide one averages them. Then the scale again from all residuals, descent at it, and least squares
+on the entries that are on and agree: as accurate as least squares without the outliers.
 
 Program (47) treats the nonlinear layer as a linear one, outliers as a sparse vector:
 
@@ -45,7 +45,7 @@ _LADDER = (1e-3, 4e-3, 0.016, 0.064, 0.256)  # of the median entry
 _MOST, _SOME = 0.5, 0.2  # share of the entries that agree which chance cannot explain; where they agree exactly
 _EXACT = 0.02  # of the scale that was searched at: less is exact
 _LEAST = 1e-9  # of the largest entry: below it noise is as good as none
-_UNSURE = 3.0  # difference of log-likelihoods below which two optima cannot be told apart
+_UNSURE = 3.0  # difference of log-likelihoods below which two optima explain v equally well
 _QUARTILE = 0.3186393639643752  # of a half-normal distribution
 
 _OFF = 1e-6  # share of outputs that are on
@@ -83,13 +83,13 @@ class LatentResult:
     rival: FloatArray | None
 
 
-# --- what is known of c beforehand ----------------------------------------------------------------
+# --- priors of c ----------------------------------------------------------------------------------
 # ``penalty`` is (ridge, sparsity, 1 if nonnegative).
 
 
 @dataclass(frozen=True)
 class NoPrior:
-    """Nothing is known of c: the default.
+    """No prior: the default.
 
     >>> import unrelu
     >>> unrelu.recovery.RobustLatent(NoPrior()) == unrelu.recovery.RobustLatent()
@@ -154,7 +154,7 @@ Prior: TypeAlias = NoPrior | GaussianPrior | SparsePrior | NonnegativePrior
 _PRIORS: dict[str, type[Prior]] = {"gaussian": GaussianPrior, "sparse": SparsePrior, "nonnegative": NonnegativePrior}
 
 
-def prior_named(prior: str | Prior | None) -> Prior:
+def find_prior(prior: str | Prior | None) -> Prior:
     """The prior of that name, none for None, or the object itself."""
     if prior is None:
         return NoPrior()
@@ -176,7 +176,7 @@ def prior_named(prior: str | Prior | None) -> Prior:
 class RobustLatent:
     """The default: the lowest optimum of a bounded loss, then least squares on what agrees with it.
 
-    ``prior`` says what is known of c; ``noise_scale`` is the standard deviation of w where it is known.
+    ``prior`` is the prior distribution of c; ``noise_scale`` is the standard deviation of w where it is given.
 
     >>> import unrelu
     >>> rng = np.random.default_rng(0)
@@ -192,13 +192,13 @@ class RobustLatent:
     noise_scale: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "prior", prior_named(self.prior))
+        object.__setattr__(self, "prior", find_prior(self.prior))
         if self.noise_scale is not None:
             check_positive("noise_scale", self.noise_scale)
 
     @property
     def _is_proper(self) -> bool:
-        """Whether the prior determines c even where v does not."""
+        """Whether the prior determines c even where v does not determine it."""
         return bool(self.prior.penalty[:2].any())
 
     def check(self, weights: FloatArray) -> None:
@@ -208,8 +208,8 @@ class RobustLatent:
             return
         if d < k:
             raise InvalidParameterError(
-                f"weights has fewer rows ({d}) than columns ({k}): that many latent numbers cannot be told from so few"
-                " outputs. Give a prior, such as prior='gaussian'."
+                f"weights has fewer rows ({d}) than columns ({k}): so few outputs cannot determine that many latent"
+                " numbers. Give a prior, such as prior='gaussian'."
             )
         rank = int(np.linalg.matrix_rank(weights))
         if rank < k:
@@ -224,16 +224,16 @@ class RobustLatent:
 
     def recover(self, weights: FloatArray, bias: FloatArray, v: FloatArray, seed: int) -> LatentResult:
         seen = ~np.isnan(v)
-        A, b, known = np.ascontiguousarray(weights[seen]), bias[seen], v[seen]
+        A, b, values = np.ascontiguousarray(weights[seen]), bias[seen], v[seen]
         penalty = self.prior.penalty
         if self.noise_scale is None:
-            scale, best, other = _found_with_scale(A, b, known, penalty, seed)
+            scale, best, other = _search_with_scale(A, b, values, penalty, seed)
         else:
-            scale = max(self.noise_scale, _LEAST * _typical(known))
-            best, _, other, _, _ = search(A, b, known, _NARROW * scale, penalty, _ROUNDS, _AGREED, seed)
-        ends = [(descend(A, b, known, c, scale, penalty, _POLISH), c) for c in (best, other)]
+            scale = max(self.noise_scale, _LEAST * _typical(values))
+            best, _, other, _, _ = search(A, b, values, _NARROW * scale, penalty, _ROUNDS, _AGREED, seed)
+        ends = [(descend(A, b, values, c, scale, penalty, _POLISH), c) for c in (best, other)]
         (objective, c), (rival_objective, other) = sorted(ends, key=lambda end: end[0])
-        c, agree, scale, covariance = self._least_squares(A, b, known, c, scale)
+        c, agree, scale, covariance = self._least_squares(A, b, values, c, scale)
         inliers = np.zeros(len(v), dtype=bool)
         inliers[seen] = agree
         clean = np.maximum(c @ weights.T + bias, 0.0)
@@ -257,7 +257,9 @@ class RobustLatent:
             before, used = used, agree & (t > 0.0)
             if (used == before).all() or (used.sum() < k and not self._is_proper):
                 break
-            c = _penalized(A[used] / scale, (v - b)[used] / scale, A[used].T @ A[used] / scale**2 + ridge, prior, c)
+            c = _solve_penalized(
+                A[used] / scale, (v - b)[used] / scale, A[used].T @ A[used] / scale**2 + ridge, prior, c
+            )
         if self.noise_scale is None and used.sum() > k:
             clean = np.maximum(A @ c + b, 0.0)
             noisy = agree & ((v != 0.0) | (clean > 0.0))  # elsewhere noise was cut off
@@ -278,7 +280,7 @@ class RobustLatent:
         return c, agree, scale, np.asarray(covariance)
 
 
-def _found_with_scale(
+def _search_with_scale(
     A: FloatArray, b: FloatArray, v: FloatArray, penalty: FloatArray, seed: int
 ) -> tuple[float, FloatArray, FloatArray]:
     """(scale, c, next best c): the search, where the noise's scale is to be found too."""
@@ -287,15 +289,15 @@ def _found_with_scale(
     # From the negative entries, unless there are hardly any, or they are outliers: noise leaves nothing at 0 exactly,
     # so where many entries are, what is negative is not noise.
     negative, levels = -v[v < 0.0], [rung * typical for rung in _LADDER]
-    told = len(negative) >= 4 and 2 * np.count_nonzero(v == 0.0) < len(negative)
-    if told:
+    by_negatives = len(negative) >= 4 and 2 * np.count_nonzero(v == 0.0) < len(negative)
+    if by_negatives:
         start = float(np.quantile(negative, 0.25)) / _QUARTILE
         levels = [half_normal_scale(negative, start, _LEAST * typical, largest)]
     chosen, highest = (math.nan, np.zeros(k), np.zeros(k)), -math.inf
     for level in levels:
         best, _, other, _, _ = search(A, b, v, _NARROW * level, penalty, _ROUNDS, _AGREED, seed)
         sizes = residual_sizes(A, b, v, best)
-        if not told:  # where v is 0 and c agrees, noise was cut off
+        if not by_negatives:  # where v is 0 and c agrees, noise was cut off
             sizes = sizes[(v != 0.0) | (sizes > 0.0)]
         scale = half_normal_scale(sizes, level, _LEAST * typical, largest)
         value = _log_likelihood(np.sort(sizes)[k:], max(scale, 1e-6 * typical), largest)
@@ -308,7 +310,7 @@ def _found_with_scale(
 
 
 def _log_likelihood(sizes: FloatArray, scale: float, top: float) -> float:
-    """Of residual sizes under half-normal noise of this scale, or else even up to ``top``, in the best shares."""
+    """The log-likelihood of residual sizes: half-normal of this scale or uniform up to ``top``, in the best shares."""
     noise = math.sqrt(2.0 / math.pi) / scale * np.exp(-0.5 * np.minimum(sizes / scale, 38.0) ** 2)
     share = 0.5
     for _ in range(30):
@@ -323,7 +325,7 @@ def _typical(v: FloatArray) -> float:
     return float(np.median(sizes)) if len(sizes) else 1.0
 
 
-def _penalized(A: FloatArray, target: FloatArray, gram: FloatArray, prior: Prior, c: FloatArray) -> FloatArray:
+def _solve_penalized(A: FloatArray, target: FloatArray, gram: FloatArray, prior: Prior, c: FloatArray) -> FloatArray:
     """The minimum of |A x - target|^2/2 and the prior's penalty, from c."""
     ridge, sparsity, nonnegative = prior.penalty
     if sparsity == 0.0 and not nonnegative:
@@ -368,7 +370,7 @@ class LatentLasso:
     def check(self, weights: FloatArray) -> None:
         RobustLatent().check(weights)
 
-    def least_entries(self, k: int) -> int:  # noqa: ARG002 - missing ones are told by the rank of the others
+    def least_entries(self, k: int) -> int:  # noqa: ARG002 - recover checks the rank of those that are seen
         return 1
 
     def recover(self, weights: FloatArray, bias: FloatArray, v: FloatArray, seed: int) -> LatentResult:  # noqa: ARG002
@@ -423,7 +425,7 @@ def penalty_rule(b: FloatArray, norm: float, noise: float) -> float:
 
 
 def solve_lasso(A: FloatArray, v: FloatArray, penalty: float, intercept: bool) -> tuple[FloatArray, FloatArray, float]:
-    """(47) to rounding: its minimizers c, before that is divided by mu, and e, and the intercept.
+    """Program (47), solved to rounding: the minimizers c (not yet divided by mu) and e, and the intercept.
 
     By Newton's method on Huber's loss, for thresholds that fall towards d lambda. A small threshold leaves Newton's
     method few entries to see; from the solution for a larger one it starts next to its own.
@@ -488,7 +490,7 @@ _METHODS: dict[str, type[LatentMethod]] = {"robust": RobustLatent, "lasso": Late
 
 def latent_method(method: str | LatentMethod, prior: str | Prior | None = None) -> LatentMethod:
     """The method of that name with this prior, or the object itself, which has its own."""
-    known = prior_named(prior)
+    own_prior = find_prior(prior)
     if not isinstance(method, str):
         if isinstance(method, type) or not hasattr(method, "recover"):
             raise InvalidParameterError(
@@ -499,7 +501,7 @@ def latent_method(method: str | LatentMethod, prior: str | Prior | None = None) 
         return method
     check_choice("method", method, list(_METHODS))
     if method == "robust":
-        return RobustLatent(known)
+        return RobustLatent(own_prior)
     if prior is not None:
         raise InvalidParameterError("method='lasso' takes no prior: leave it out, or use method='robust'.")
     return LatentLasso()
@@ -509,5 +511,5 @@ def names_of(method: LatentMethod) -> tuple[str, str]:
     """What reports call a method and its prior: their names, or their classes'; "none" for no prior."""
     names = {kind: name for name, kind in [*_PRIORS.items(), ("none", NoPrior), *_METHODS.items()]}
     prior = getattr(method, "prior", NoPrior())
-    own, known = (names.get(type(each), type(each).__name__.lower()) for each in (method, prior))
-    return own, known
+    method_name, prior_name = (names.get(type(each), type(each).__name__.lower()) for each in (method, prior))
+    return method_name, prior_name

@@ -1,4 +1,4 @@
-"""Latent vectors of all rows of a table, on all cores, and what is to be said of rows that have none."""
+"""Latent vectors of all rows of a table, on all cores, and the reasons of rows that have none."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from unrelu.validation import row_label
 _STAGE = "Recovering rows"
 _RANGE = 1e60  # of values whose quotients' squares are safe
 _OUT_OF_RANGE = "holds values so large or so small that squares leave double precision: rescale"
-_ROWS_AT_A_TIME = 16  # for each core: between two steps that a watch hears of
+_ROWS_AT_A_TIME = 16  # for each core: between two calls of the progress callback
 
 
 @dataclass(frozen=True)
 class LatentReport(Shown):
-    """How it went, in plain numbers. Shares, and the median ``noise_scale``, are of the rows that were recovered.
+    """The outcome in plain numbers. Shares, and the median ``noise_scale``, are of the rows that were recovered.
 
     ``ambiguous_rows`` have another latent vector that explains them as well; ``bad_rows`` are pairs of a row that
     could not be recovered and the reason.
@@ -81,7 +81,7 @@ class LatentRows(Shown):
 
     @property
     def report(self) -> LatentReport:
-        """How it went."""
+        """The outcome in plain numbers."""
         done = self.done
         observed = ~np.isnan(self.outliers[done])
         return LatentReport(
@@ -119,7 +119,7 @@ def recover_rows(
 ) -> LatentRows:
     """Every row of a table of outputs, as heights above the floor; a row's result does not depend on the others.
 
-    Rows that can be seen to be useless are looked for first. Those from which nothing can be recovered raise
+    Rows whose values alone show that they are useless are found first. Rows from which nothing can be recovered raise
     InvalidDataError, or are left empty with ``skip_bad_rows`` if there are others.
     """
     if weights.any() and not _in_range(max(np.abs(weights).max(), np.abs(bias).max())):
@@ -160,7 +160,7 @@ def recover_rows(
 
 
 def _faults(rows: FloatArray, k: int, needed: int) -> dict[int, str]:
-    """Why rows cannot be recovered, as far as that can be seen from their values."""
+    """The reasons why rows cannot be recovered, as far as their values alone show them."""
     faults: dict[int, str] = {}
     for row, v in enumerate(rows):
         above = int(np.count_nonzero(v > 0.0))

@@ -2,7 +2,7 @@
 
 With r_i = v_i - ReLU(a_i'c + b_i), s the noise's scale and m = 4.685 (Tukey's biweight), the objective is
 
-    J(c) = sum_i rho(r_i / s) + ridge/2 |c|^2 + sparsity |c|_1        (c >= 0 where asked for)
+    J(c) = sum_i rho(r_i / s) + ridge/2 |c|^2 + sparsity |c|_1        (c >= 0 for a nonnegative prior)
     rho(u) = m^2/6 (1 - (1 - (u/m)^2)^3) for |u| < m, else m^2/6      (u^2/2 near 0; an outlier costs m^2/6, no more)
 
 J is not convex. Descent from a start reweights, w_i = (1 - (r_i/(m s))^2)^2 on the entries that the layer has switched
@@ -66,10 +66,10 @@ def _solve(gram: FloatArray, right: FloatArray, solution: FloatArray) -> bool:
 def penalized_minimum(
     gram: FloatArray, right: FloatArray, sparsity: float, nonnegative: bool, solution: FloatArray
 ) -> None:
-    """Minimize x'G x/2 - g'x + sparsity |x|_1 (x >= 0 where asked for) by coordinate descent from ``solution``.
+    """Minimize x'G x/2 - g'x + sparsity |x|_1 (x >= 0 if ``nonnegative``) by coordinate descent from ``solution``.
 
-    Coordinate descent finds out soon which entries are 0, but may need very long to find the others where columns are
-    nearly dependent: now and then these are solved for, as far as signs allow.
+    Coordinate descent soon finds which entries are 0, but may need very long for the others where columns are nearly
+    dependent: now and then these others are solved for, as far as signs allow.
     """
     k = len(right)
     for turn in range(_COORDINATE_ROUNDS):
@@ -290,7 +290,7 @@ def residual_sizes(A: FloatArray, b: FloatArray, v: FloatArray, c: FloatArray) -
 
 @njit(cache=True, nogil=True)
 def _inlier_share(A: FloatArray, b: FloatArray, v: FloatArray, c: FloatArray, scale: float) -> float:
-    """Of the entries that are on, in v or by c: those that agree."""
+    """The share of entries that agree, of those that are on in v or by c."""
     agree, on = 0, 0
     for i in range(len(v)):
         t = b[i]

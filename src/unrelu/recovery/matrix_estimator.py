@@ -1,6 +1,7 @@
 """ReLUMatrixRecovery: the low-rank matrix behind a rectified table, the way scikit-learn's decompositions work.
 
-The mathematics is in :mod:`unrelu.recovery`.
+The mathematics is in :mod:`unrelu.recovery`. With normal rows of C, b (``bias_``) is the core's mean and A A' its
+covariance.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from unrelu.passes import as_stored
 from unrelu.recovery.matrix.descent import MatrixMethod, matrix_method
 from unrelu.recovery.matrix.factors import GAUGES, Cells, check_stored
 from unrelu.recovery.matrix.matrix import MatrixFit, lifted_cells, recover_matrix, warn_of
-from unrelu.recovery.matrix.state import recover_kept
+from unrelu.recovery.matrix.state import recover_with_state
 from unrelu.storage import FilePath
 from unrelu.tables import SparseSamples
 from unrelu.validation import check_choice, check_count, check_positive
@@ -53,14 +54,14 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         Values at the floor are cut off there; values below it are an error. NaN means not observed. Sparse tables need
         a floor of 0.
     margins : str, object of :mod:`unrelu.margins`, one per column, or dict by name, default="normal"
-        What becomes of T before it is cut off, as for :class:`unrelu.RectifiedGaussianLearner`. C, A and b are then of
+        The margins of T, before it is cut off, as for :class:`unrelu.RectifiedGaussianLearner`. C, A and b are then of
         latent values; :meth:`hidden` gives your units. Not for sparse tables.
     floor_tolerance : float, default=0.0
         Noise after the floor: values within it of the floor, above or below, count as floored.
     tol : float, default=1e-12
         Relative residual at which the fit counts as exact. Iterations also end when they gain no more.
     max_iter : int, default=500
-        Most iterations; what was reached is kept, with a ConvergenceWarning that names the residual.
+        Most iterations; the best factors are kept, with a ConvergenceWarning that names the residual.
     warm_start : bool, default=False
         Begin :meth:`fit` at the factors of the last one, where the shapes agree.
     random_state : int, Generator or None, default=0
@@ -78,7 +79,8 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         The number of components, chosen or given.
     floor_ : array of shape (d,)
         Every column's floor, in your units.
-    margins_ : tuple of shapes, or None where all are normal
+    margins_ : tuple of margins, or None where all are normal
+        The margin of every column.
     column_space_ : array of shape (d, k)
         Orthonormal basis of the columns of A.
     column_identifiable_, row_identifiable_ : arrays of bool
@@ -107,7 +109,8 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
     >>> import numpy as np
     >>> import unrelu
     >>> rng = np.random.default_rng(0)
-    >>> T = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 40)) + 0.3 * rng.standard_normal(40)
+    >>> T = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 40))
+    >>> T += 0.3 * rng.standard_normal(40)
     >>> X = np.maximum(T, 0.0)
     >>> recovery = unrelu.ReLUMatrixRecovery(3).fit(X)
     >>> bool(np.abs(recovery.hidden() - T).max() < 1e-6), bool(recovery.column_identifiable_.all())
@@ -122,6 +125,10 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         "components_stderr_", "mean_stderr_", "latent_stderr_",
     )  # fmt: skip
     _takes_sparse = True
+    _no_weights = (
+        "every row has a latent vector of its own, and columns are fitted to all rows alike. Repeat rows that count"
+        " more, and leave out those of weight 0."
+    )
     _fit: MatrixFit | None = None
     _lifted: NDArray[np.int64]  # cells at the floor whose T is above, by row x columns + column
 
@@ -185,7 +192,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
             fit = recover_matrix(cells, k, method, self.gauge, start=start, progress=self._progress, **request)
         else:
             facts = {"floor": assumed.floor, "floor_tolerance": assumed.floor_tolerance}
-            fit = recover_kept(state, facts, cells, k, method, self.gauge, progress=self._progress, **request)
+            fit = recover_with_state(state, facts, cells, k, method, self.gauge, progress=self._progress, **request)
         self._fit, self._lifted = fit, lifted_cells(cells, fit.factors)
         self._solve("report_")
         warn_of(fit, self._names())
@@ -239,7 +246,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         if fit.report.n_features != self.n_features_in_:
             raise InvalidDataError(f"it has factors of {fit.report.n_features} columns, not {self.n_features_in_}")
 
-    # --- what was recovered -----------------------------------------------------------------------
+    # --- the result -------------------------------------------------------------------------------
 
     def __sklearn_is_fitted__(self) -> bool:
         return self._fit is not None
@@ -277,12 +284,12 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         """Latent vectors of the rows of X, from the columns that are identified."""
         fit = self._result()
         cells = self._cells(X, reset=False)
-        known, every = self.column_identifiable_, np.ones(cells.shape[0], dtype=bool)
-        bias = None if fit.factors.bias is None else fit.factors.bias[known]
-        used = replace(fit.factors, loadings=fit.factors.loadings[known], bias=bias)
+        identified, every = self.column_identifiable_, np.ones(cells.shape[0], dtype=bool)
+        bias = None if fit.factors.bias is None else fit.factors.bias[identified]
+        used = replace(fit.factors, loadings=fit.factors.loadings[identified], bias=bias)
         mean = fit.latent_mean if bias is not None else np.zeros_like(fit.latent_mean)
-        part = cells if known.all() else cells.part(every, known)
-        return fit.filling.latent_of(part, used.shifted(mean)) + mean
+        part = cells if identified.all() else cells.part(every, identified)
+        return fit.filling.latent_of(part, used.shift(mean)) + mean
 
     def fit_transform(self, X: Table, y: Any = None) -> FloatArray:
         """Fit to X and return ``latent_``."""
@@ -326,7 +333,7 @@ class ReLUMatrixRecovery(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Floo
         return hidden if self._columns.margins is None else from_latent(self._columns.margins, hidden)
 
     def score(self, X: Table, y: Any = None) -> float:  # noqa: ARG002
-        """Share of the variance of X (of latent values, with shapes) about its column means that the model explains."""
+        """Share of the variance of X (of latent values, with margins) about column means that the model explains."""
         latent = self.transform(X)
         cells = self._cells(X, reset=False)
         values = cells.rows(0, cells.shape[0])

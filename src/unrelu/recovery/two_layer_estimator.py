@@ -1,6 +1,7 @@
 """TwoLayerReLULearner and peel: x = A ReLU(W z + b) + a, perhaps rectified once more, from samples of x alone.
 
-The mathematics is in :mod:`unrelu.recovery.layers`.
+The mathematics is in :mod:`unrelu.recovery.layers`. The hidden units are a RectifiedGaussian of the core: its mean is
+b, its covariance W W', and the length of a row of W the standard deviation (std) of its unit.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ from unrelu.recovery.layers.peeling import peel_layers
 from unrelu.recovery.layers.units import (
     TwoLayers,
     check_explained,
+    check_found,
     check_range,
     check_rows,
     find_units,
     hidden_distribution,
-    judge,
     with_standard_inputs,
 )
-from unrelu.validation import RandomState, check_choice, check_positive, seed_from
+from unrelu.validation import RandomState, check_choice, check_positive, refuse_old_names, seed_from
 
 _NAMES = ("facets", "separable")
 _OF_INPUTS = ("input_weights_", "input_bias_", "n_inputs_", "input_choice_")
@@ -56,7 +57,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         that show one unit alone, as Wu et al. 2019 suggests; needs such rows, so few units.
     n_inputs : int, "auto" or None, default=None
         Number q of inputs z, where it is below the number of units, as in generators: units and inputs are then found
-        together, exactly ("facets" only), and ``transform`` gives the inputs. None: the inputs are not looked for.
+        together, exactly ("facets" only), and ``transform`` gives the inputs. None: the inputs are not recovered.
     max_seconds : float or None, default=None
         Time for the search. Units found until then are kept, with a warning of the kind "unfinished".
     output_bias : bool, default=False
@@ -81,11 +82,11 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
     column_identifiable_ : array of bool
         Outputs whose weights the table determines.
     hidden_distribution_ : RectifiedGaussian
-        The distribution of h: bias b and covariance W W', in the units of A's columns.
+        The distribution of h: mean b and covariance W W', in the units of A's columns.
     input_weights_, input_bias_ : arrays of shape (p, q) and (p,)
-        W and b, for inputs of mean 0 and covariance I; only where ``n_inputs`` is asked for.
+        W and b, for inputs of mean 0 and covariance I; only where ``n_inputs`` is given.
     input_choice_ : pairs (int, float)
-        Numbers of inputs that were tried, and the relative residual that each leaves of the units known then.
+        Numbers of inputs that were tried, and the relative residual that each leaves of the units found until then.
     outlier_rows_ : array of bool
         Rows that the layer does not explain; they were left out.
     report_ : LayerReport
@@ -111,6 +112,9 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         "output_weights_", "output_bias_", "column_identifiable_", "hidden_distribution_", "outlier_rows_", "report_",
         "n_hidden_", *_OF_INPUTS,
     )  # fmt: skip
+    _no_weights = (
+        "units are found from facets that rows lie on exactly, not from averages over rows. Leave out rows of weight 0."
+    )
     _learned: TwoLayers | Peeled | None = None
 
     def __init__(
@@ -146,14 +150,14 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         separable, distribution_by = self.method == "separable", method_named(self.hidden_method)
         if not isinstance(self.output_bias, bool | np.bool_):
             raise InvalidParameterError(f"output_bias must be True or False, got {self.output_bias!r}.")
-        width, limits = checked_width("n_hidden", self.n_hidden), checked_limits(self.n_inputs, self.max_seconds)
-        for given, what in (
+        width, limits = check_width("n_hidden", self.n_hidden), check_limits(self.n_inputs, self.max_seconds)
+        for given, problem in (
             (self.n_inputs is not None, "finds no inputs: use method='facets', or n_inputs=None"),
             (self.output_bias, "finds no output bias: use method='facets'"),
             (self.floor is not None, "undoes no rectifier: use method='facets', or floor=None"),
         ):
             if separable and given:
-                raise InvalidParameterError(f"method='separable' {what}.")
+                raise InvalidParameterError(f"method='separable' {problem}.")
         if self.floor is None:
             self._learned = self._two_layers(X, width, distribution_by, *limits)
         else:
@@ -172,8 +176,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         n_inputs: int | str | None,
         max_seconds: float | None,
     ) -> TwoLayers:
-        """How many units, the space that the rows vary in, the units, which rows they explain, and their
-        distribution."""
+        """The number of units, the space of the rows, the units, the rows that they explain, their distribution."""
         values = all_values(self._whole(X, reset=True))
         none = np.full(self.n_features_in_, np.inf)
         self._columns = Columns(-none, none, self._names())
@@ -192,16 +195,12 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
             found = decode_separably(table, space)
         else:
             found = find_units(table, space, with_bias, n_inputs, True, rng, clock)
-        judge(found, n_inputs)
+        check_found(found, n_inputs)
         layer, outliers, report = found.layer, ~found.inlier, found.report
         hidden = layer.hidden(table[found.inlier])
         if found.inner is None:
-            return TwoLayers(
-                layer,
-                report,
-                outliers,
-                hidden_distribution(hidden, layer.threshold, distribution_by, seed, self._progress),
-            )
+            distribution = hidden_distribution(hidden, layer.threshold, distribution_by, seed, self._progress)
+            return TwoLayers(layer, report, outliers, distribution)
         if report.noise <= _ROUNDED * float(np.sqrt((table**2).mean())):
             check_explained(found.inner, hidden)
         inner, _ = with_standard_inputs(found.inner, hidden, seed)
@@ -243,12 +242,12 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
             self.input_weights_, self.input_bias_ = inner.weights, inner.bias
             self.n_inputs_, self.input_choice_ = inner.n_inputs, inner.choice
         elif name in _OF_INPUTS:
-            raise AttributeError("The inputs are not known: ask for n_inputs, a number or 'auto', below the units'.")
+            raise AttributeError("The inputs were not recovered: give n_inputs, a number or 'auto', below the units'.")
 
     # --- using it ---------------------------------------------------------------------------------
 
     def transform(self, X: Table) -> FloatArray:
-        """Inputs of rows where they are known (NaN in rows that do not determine them), else their hidden units."""
+        """Inputs of rows where the fit has them (NaN in rows that do not determine them), else hidden units."""
         learned = self._result()
         if learned.inner is None:
             return self.hidden_units(X)
@@ -273,7 +272,7 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
         return learned.layers[0].units_of(heights, level, self._seed(), self._progress)
 
     def inverse_transform(self, H: ArrayLike) -> FloatArray:
-        """Rows of inputs, where they are known, else of hidden units; NaN for outputs that are not determined."""
+        """Rows of inputs, where they were recovered, else of hidden units; NaN for outputs that are not determined."""
         self._complete()
         given, inner = np.asarray(H, dtype=np.float64), self._result().inner
         what, width = ("hidden units", self.n_hidden_) if inner is None else ("inputs", inner.n_inputs)
@@ -286,9 +285,9 @@ class TwoLayerReLULearner(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Flo
     def relative_error(self, X: Table) -> float:
         """|x - x rebuilt| / |x| over rows X: x rebuilt from what ``transform`` finds, where it finds something."""
         found = self.transform(X)
-        known = np.isfinite(found).all(axis=1)
-        rebuilt, outputs = self.inverse_transform(found[known]), self.column_identifiable_
-        learned, seen = self._result(), self._table_of(X)[known][:, outputs]
+        determined = np.isfinite(found).all(axis=1)
+        rebuilt, outputs = self.inverse_transform(found[determined]), self.column_identifiable_
+        learned, seen = self._result(), self._table_of(X)[determined][:, outputs]
         base = learned.layers[0].floor[outputs] if isinstance(learned, Peeled) else 0.0
         return float(np.linalg.norm(seen - rebuilt[:, outputs]) / max(float(np.linalg.norm(seen - base)), 1e-300))
 
@@ -329,7 +328,7 @@ def _complete(values: Any, names: Sequence[str] | None) -> FloatArray:
 
 
 def _n_units(table: FloatArray, n_hidden: int | str, output_bias: bool) -> int:
-    """How many units to look for; raises where the rows cannot tell so many."""
+    """The number of units to find; InvalidDataError where the rows cannot determine so many."""
     n, d = table.shape
     largest = float(np.abs(table).max())
     if largest == 0.0 or ((n_hidden == "auto" or output_bias) and np.ptp(table, axis=0).max() <= 1e-12 * largest):
@@ -338,19 +337,20 @@ def _n_units(table: FloatArray, n_hidden: int | str, output_bias: bool) -> int:
     p = rank_of(table) if isinstance(n_hidden, str) else n_hidden
     if p > d:
         raise InvalidParameterError(
-            f"n_hidden is {p}, but rows have {d} columns: more units than columns cannot be told apart."
+            f"n_hidden is {p}, but rows have {d} columns: the table does not determine more units than columns."
         )
     check_rows(n, p)
     values = np.linalg.svd(table - table.mean(axis=0) if output_bias else table, compute_uv=False)
     rank = int(np.count_nonzero(values > _DEPENDENT * max(float(values[0]), 1e-300)))
     if rank < p:
         raise InvalidDataError(
-            f"The rows vary in {rank} dimensions, fewer than the {p} hidden units asked for: columns of the output"
-            f" weights are dependent, or units are never on. Ask for n_hidden={rank}."
+            f"The rows vary in {rank} dimensions, fewer than the {p} hidden units: columns of the output weights"
+            f" are dependent, or units are never on. Ask for n_hidden={rank}."
         )
     return p
 
 
+@refuse_old_names
 def peel(
     X: Table,
     widths: Sequence[int | str],
@@ -377,10 +377,11 @@ def peel(
 
     ``widths=[p, p0]`` with p0 < p and ``n_inputs`` are three layers, x <- h <- g <- z, where g has p0 units. They are
     found from exact outputs in double precision, if most units are often on and often off; ``max_seconds`` is 60 unless
-    given. ``hidden`` is then g, NaN in rows that do not tell it.
+    given. ``hidden`` is then g, NaN in rows that do not determine it.
 
     A layer that cannot be peeled is refused with the reason, :class:`unrelu.errors.CannotPeelError`, which holds what
-    was found until then. ``progress`` hears of every :class:`unrelu.contracts.Step`; what it raises ends the work.
+    was found until then. ``progress`` is called with every :class:`unrelu.contracts.Step`; what it raises ends the
+    work.
 
     >>> import numpy as np
     >>> import unrelu
@@ -398,17 +399,17 @@ def peel(
         raise InvalidParameterError(
             f"widths must be a list with one number per layer, such as [8], got {widths!r}.", parameter="widths"
         )
-    plan, distribution_by = [checked_width("Every width", width) for width in widths], method_named(hidden_method)
-    limits = checked_limits(n_inputs, max_seconds)
+    plan, distribution_by = [check_width("Every width", width) for width in widths], method_named(hidden_method)
+    limits = check_limits(n_inputs, max_seconds)
     rows = prepare(X, tolerance=floor_tolerance, smallest=2, whole=no_progress)
-    columns = learn_columns(rows, floor, None, floor_tolerance, no_progress, who="peel")
+    columns = learn_columns(rows, floor, None, floor_tolerance, no_progress, without_ceilings="peel")
     refuse_none(columns.floor, columns.names)
     values, seed = screened_floats(rows, columns), seed_from(random_state)
     return peel_layers(values, columns, plan, *limits, distribution_by, seed, progress)
 
 
-def checked_width(name: str, width: int | str) -> int | str:
-    """A number of hidden units, or "auto"."""
+def check_width(name: str, width: int | str) -> int | str:
+    """A number of hidden units, or "auto"; InvalidParameterError for anything else."""
     if isinstance(width, str) and width == "auto":
         return width
     if isinstance(width, Integral) and not isinstance(width, bool) and width >= 1:
@@ -416,10 +417,10 @@ def checked_width(name: str, width: int | str) -> int | str:
     raise InvalidParameterError(f"{name} must be a whole number of 1 or more, or 'auto', got {width!r}.")
 
 
-def checked_limits(n_inputs: int | str | None, max_seconds: float | None) -> tuple[int | str | None, float | None]:
+def check_limits(n_inputs: int | str | None, max_seconds: float | None) -> tuple[int | str | None, float | None]:
     """A number of inputs, "auto", or None for no fewer than units; a number of seconds, or None for no bound."""
     if n_inputs is not None:
-        n_inputs = checked_width("n_inputs", n_inputs)
+        n_inputs = check_width("n_inputs", n_inputs)
     if max_seconds is not None:
         check_positive("max_seconds", max_seconds)
     return n_inputs, None if max_seconds is None else float(max_seconds)

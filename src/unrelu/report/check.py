@@ -1,10 +1,10 @@
-"""A model beside its table: what was learned and the check of it, in numbers and tables; pictures of both."""
+"""A fitted model beside its table, and the check of it: numbers, tables, and pictures of both."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,7 @@ from unrelu.report.pictures import (
     short_name,
     tidy,
 )
-from unrelu.report.tables import Facts, Rows, diagnostic_table, facts, labels, margin_words, rows, table_of, trust_line
+from unrelu.report.tables import Facts, Rows, facts, labels, margin_words, rows, table_of
 from unrelu.tables.prepared import Columns, prepared
 from unrelu.validation import counted, listed
 
@@ -50,18 +50,19 @@ if TYPE_CHECKING:
 _MOST_NAMES, _MOST_LARGE_NAMES = 60, 30
 _MOST_NUMBERS = 12  # columns whose correlations are written out
 _FAR = 30.0  # times the smallest: the largest value from which on axes of columns with a margin are logarithmic
-_ROWS = 4096  # of the sample: all of them are looked at
+_ROWS = 4096  # of the sample
 _POINTS = 100  # evenly spaced in standard deviations, so that tails are seen
 _BAND = 0.99  # of the tables that the model fits have a given quantile within the band
-_MOST_ORDERED = 500  # columns beyond which the leaves of the tree stay as they come
+_MOST_ORDERED = 500  # columns up to which the order of the leaves is optimal
 _MOST = 10  # columns and pairs in a table for people
 _MOST_PAIRS = 100  # in JSON
 _MOST_DRAWN, _MOST_COLOURED = 6, 4  # columns and pairs in the picture
 _COLOURS = (NAIVE, "#009E73", "#CC79A7", "#E69F00")
-_LATER = "Log-likelihood, AIC and BIC take a pass of their own: unrelu info {} --table TABLE."
+_LATER = "For log-likelihood, AIC and BIC, which take another pass: unrelu info {} --table TABLE."
 _LEGEND = (
-    "Off by: the largest difference of the shares of rows below a value. High: above the model's median of what is seen"
-    " of the column; higher: above its 80 % quantile. Adjusted: p-values that allow for the number of columns or pairs."
+    "Off by: the largest difference between the shares of rows below a value, in the table and in the model. High:"
+    " above the model's median of the column's seen values; higher: above their 80 % quantile. Adjusted: p-values that"
+    " allow for the number of columns or pairs."
 )
 
 
@@ -73,20 +74,16 @@ def _(learner: RectifiedGaussianLearner, likelihood: Facts | None) -> Facts:
 
 
 @rows.register
-def _(
-    learner: RectifiedGaussianLearner, took: str, words: Callable[[str], str], likelihood: Facts | None, file: Path
-) -> Rows:
-    """``words`` turns parameters into options; ``file`` is that of the model."""
+def _(learner: RectifiedGaussianLearner, took: str, likelihood: Facts | None, file: Path) -> Rows:
+    """``file`` is that of the model."""
     report: Any = learner.report_
-    told, names = facts(learner, likelihood), labels(learner.distribution_)
+    entries, names = facts(learner, likelihood), labels(learner.distribution_)
     missing = f", {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
     because = f", as {report.chosen_because}" if report.chosen_because else ""
     shown: Rows = [
-        trust_line(report.diagnostics),
         f"Learned {counted(report.n_features, 'column')} from {report.n_rows:,} rows in {took}"
         f" ({report.share_floored:.1%} of the values at the floor{missing}) by {report.method}{because}.",
     ]
-    # What a robust fit did with the rows, or cells.
     down = getattr(report, "share_downweighted", 0.0)
     if hasattr(report, "share_bad"):
         by_column = zip(report.share_bad_by_column, names, strict=True)
@@ -98,11 +95,9 @@ def _(
         others = [f"{group.share:.1%} {group.kind}" for group in report.groups[1:] if group.share >= 0.001]
         found = f"; other groups of rows: {', '.join(others)}" if others else ""
         shown.append(f"Outliers: {down:.1%} of the rows count less than half{found}.")
-    if report.diagnostics:
-        shown.append(diagnostic_table(report.diagnostics, names, words))
     if report.stderr_degrees is not None:
         shown.append(f"Standard errors: by a {report.stderr} over {report.stderr_degrees + 1} groups of rows.")
-    shown += model_tables(told)
+    shown += model_tables(entries)
     return [*shown, f"Log-likelihood: {likelihood_words(likelihood)}." if likelihood else _LATER.format(file)]
 
 
@@ -125,15 +120,14 @@ def check_columns(check: FitCheck) -> Facts:
 
 @facts.register
 def _(check: FitCheck) -> Facts:
-    """Of the pairs those that fit worst."""
-    why, told = dict(check.left_out), check_columns(check)
-    names, margins = told.pop("column"), told.pop("margins")
+    why, entries = dict(check.left_out), check_columns(check)
+    names, margins = entries.pop("column"), entries.pop("margins")
     alone = ("fits", "verdict", "level", "p_value", "columns_p_value", "pairs_p_value")
     counts = ("n_rows", "n_looked_at", "n_outlier_rows", "n_simulations", "refitted")
     return {
         **{name: getattr(check, name) for name in (*alone, *counts)},
         "columns": [
-            {"name": name, "margin": margin, "left_out": why.get(j), **{key: each[j] for key, each in told.items()}}
+            {"name": name, "margin": margin, "left_out": why.get(j), **{key: each[j] for key, each in entries.items()}}
             for j, (name, margin) in enumerate(zip(names, margins, strict=True))
         ],
         "worst_pairs": [
@@ -155,29 +149,29 @@ def _(check: FitCheck) -> Facts:
 @rows.register
 def _(check: FitCheck, took: str, words: Callable[[str], str]) -> Rows:
     """``words`` turns parameters into options."""
-    told = facts(check)
+    entries = facts(check)
     whole = "" if check.n_looked_at + check.n_outlier_rows == check.n_rows else f" of {check.n_rows:,}"
     taken = "" if check.refitted else " The model is taken as given: nothing was fitted."
     outliers = f" {counted(check.n_outlier_rows, 'outlier row')} left out." if check.n_outlier_rows else ""
-    free = [name for name, margin in zip(check.names, check.margins, strict=True) if margin == "monotone"]
+    monotone = [name for name, margin in zip(check.names, check.margins, strict=True) if margin == "monotone"]
     shown: Rows = [
         f"Checked {check.n_looked_at:,}{whole} rows of {counted(len(check.names), 'column')} against"
         f" {counted(check.n_simulations, 'simulated table')} in {took}.{taken}{outliers}",
         words(check.verdict),
     ]
-    if free:
-        shown.append(f"Free margins fit their columns always: {listed(free, 8)}.")
+    if monotone:
+        shown.append(f"Monotone margins always fit their columns: {listed(monotone, 8)}.")
     if check.left_out:
         shown.append(f"Left out: {listed(f'{check.names[j]} ({why})' for j, why in check.left_out)}.")
     p_values = (">p-value", "{p_value:.3g}"), (">adjusted", "{adjusted_p_value:.3g}")
-    if worst := [told["columns"][j] for j in check.worst_columns(_MOST)]:
+    if worst := [entries["columns"][j] for j in check.worst_columns(_MOST)]:
         limits = (">at limit", "{share_at_limit:.1%}"), (">expected", "{expected_share_at_limit:.1%}")
         off = (">off by", "{largest_difference:.1%}")
         shown += [
             _LEGEND,
             table_of(worst, ("worst columns", "{name}"), ("margin", "{margin}"), *limits, off, *p_values),
         ]
-    if pairs := told["worst_pairs"][:_MOST]:
+    if pairs := entries["worst_pairs"][:_MOST]:
         high = (">both high", "{observed[0][1][1]:,.0f}"), (">expected", "{expected[0][1][1]:,.1f}")
         higher = (">higher", "{observed[1][1][1]:,.0f}"), (">expected", "{expected[1][1][1]:,.1f}")
         shown.append(table_of(pairs, ("worst pairs", "{first} – {second}"), *high, *higher, *p_values))
@@ -187,29 +181,10 @@ def _(check: FitCheck, took: str, words: Callable[[str], str]) -> Rows:
 # --- quantiles of columns ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class ColumnQuantiles:
-    """Quantiles of a column that are off its limit, the smallest first: of the table, and of the fitted model.
+def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int = 5) -> list[dict[str, Any]]:
+    """The columns with the largest test statistics for skewness, largest first, for :func:`draw_quantiles`.
 
-    All in the table's units. ``low`` and ``high``: where the table's would be 99 times out of 100 if the model were
-    true. ``z`` is the test of skewness of latent values, standard normal then. ``margin``: its name, and its exponent.
-    """
-
-    name: str
-    seen: FloatArray
-    fitted: FloatArray
-    low: FloatArray
-    high: FloatArray
-    floor: float | None
-    ceiling: float | None
-    z: float
-    margin: str = "normal"
-
-
-def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int = 5) -> list[ColumnQuantiles]:
-    """The columns with the largest test statistics for skewness, largest first; another pass over the learned rows.
-
-    Rows that a robust fit took for outliers, with weights below half, are left out.
+    It takes another pass over the rows of the fit. Rows that a robust fit gave weights below half are left out.
     """
     model = learner.distribution_
     negated = model.ceiling < np.inf
@@ -228,24 +203,25 @@ def worst_columns(learner: RectifiedGaussianLearner, samples: Samples, most: int
     rows = RowParameters(distribution.mean, distribution.std, floor, unknown[:, :, :2], unknown)
     margins = ColumnMargins.of_first(values, rows.floor, rows.mean).with_rows(Block(values), rows.floor)
     test = skewness_of(margins, rows)
-    own = samples.limits_by_cell  # whose order statistics are not known
+    own = samples.limits_by_cell  # these have no order statistics
     ordered = [j for j in np.argsort(-np.abs(test.z), kind="stable").tolist() if j not in own]
     found = []
     for j in [j for j in ordered[:most] if test.z[j] != 0.0]:
         shown, margin = _points(values[:, j], distribution.mean[j], distribution.std[j], floor[j]), "normal"
-        if negated[j]:  # the right way up again
+        if negated[j]:
             shown = -shown[[0, 1, 3, 2], ::-1]
         if model.margins is not None:
             shown, margin = model.margins[j].from_latent(shown), margin_words(model.margins[j])
         seen, fitted, low, high = shown
-        ends = [None if np.isinf(levels[j]) else float(levels[j]) for levels in (model.floor, model.ceiling)]
-        z = float(sign[j] * test.z[j])
-        found.append(ColumnQuantiles(labels(model)[j], seen, fitted, low, high, ends[0], ends[1], z, margin))
+        numbers = {"seen": seen, "fitted": fitted, "low": low, "high": high, "z": float(sign[j] * test.z[j])}
+        limits = {"floor": model.floor[j], "ceiling": model.ceiling[j]}
+        ends = {name: None if np.isinf(level) else float(level) for name, level in limits.items()}
+        found.append({"name": labels(model)[j], **numbers, **ends, "margin": margin})
     return found
 
 
-def _points(values: FloatArray, mean: float, norm: float, floor: float) -> FloatArray:
-    """Seen, fitted, low, high (4 x points): order statistics above the floor, and what the model says of them.
+def _points(values: FloatArray, mean: float, std: float, floor: float) -> FloatArray:
+    """Seen, fitted, low, high (4 x points): order statistics above the floor, and the model's bounds for them.
 
     The i-th smallest of n values is the model's quantile at a probability that has the distribution Beta(i, n - i + 1).
     """
@@ -257,14 +233,14 @@ def _points(values: FloatArray, mean: float, norm: float, floor: float) -> Float
     rank = rank[ordered[rank] > floor]
     tail = 0.5 * (1.0 - _BAND)
     probabilities = np.stack([(rank + 0.5) / n, *(beta.ppf(p, rank + 1, n - rank) for p in (tail, 1.0 - tail))])
-    return np.vstack([ordered[rank], np.maximum(mean + norm * ndtri(probabilities), floor)])
+    return np.vstack([ordered[rank], np.maximum(mean + std * ndtri(probabilities), floor)])
 
 
 # --- the picture of a model ----------------------------------------------------------------------
 
 
 def model_picture(
-    model: RectifiedGaussian, shares: Sequence[float] | FloatArray, worst: Sequence[ColumnQuantiles] = ()
+    model: RectifiedGaussian, shares: Sequence[float] | FloatArray, worst: Sequence[dict[str, Any]] = ()
 ) -> Figure:
     """The learned correlations, and two checks of single columns: the share at the floor, and quantiles above it.
 
@@ -286,17 +262,14 @@ def model_picture(
     if limited.any():
         _draw_shares(axes.pop(0), model, np.asarray(shares, dtype=np.float64), limited)
     for panel, column in zip(axes, worst, strict=False):
-        draw_quantiles(panel, column, legend=column is worst[0])
+        draw_quantiles(panel, **column, legend=column is worst[0])
     if worst and d > len(worst):
         parts[-1].suptitle("Checks of single columns, and those that the model fits least", fontsize=11, color=INK)
     return figure
 
 
 def column_order(correlation: FloatArray, most_ordered: int = _MOST_ORDERED) -> Numbers:
-    """Columns that go together side by side: the leaves of average-linkage clustering by 1 - |r|.
-
-    They are optimally turned up to so many columns.
-    """
+    """Columns by average-linkage clustering on 1 - |r|; the leaves' order is optimal up to ``most_ordered`` columns."""
     d = len(correlation)
     if d < 3:
         return np.arange(d)
@@ -338,17 +311,22 @@ def _draw_shares(axes: Axes, model: RectifiedGaussian, shares: FloatArray, limit
     tidy(axes, f"Values at the {limit}\n(off the line: does not fit)", "share in the table", "share the model implies")
 
 
-def draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool, note: str | None = None) -> None:
-    """The quantiles of a column against those of the model; ``note`` is said of it below its name."""
-    axes.fill_between(
-        column.fitted, column.low, column.high, color=HIDDEN, linewidth=0.0, label="99 % if the model holds"
-    )
-    ends: Any = (column.fitted[0], column.fitted[-1])
+def draw_quantiles(
+    axes: Axes, name: str, seen: FloatArray, fitted: FloatArray, low: FloatArray, high: FloatArray, *, legend: bool,
+    floor: float | None = None, ceiling: float | None = None, z: float = np.nan, margin: str = "normal", note: str = "",
+) -> None:  # fmt: skip
+    """Quantiles of a column between its limits against those of the model, the smallest first, in the table's units.
+
+    ``low`` and ``high``: where the table's would be 99 times out of 100 if the model were true. ``z`` is the test of
+    skewness of latent values, standard normal then. ``margin``: its name, and its exponent. ``note`` replaces ``z``.
+    """
+    axes.fill_between(fitted, low, high, color=HIDDEN, linewidth=0.0, label="99 % if the model holds")
+    ends: Any = (fitted[0], fitted[-1])
     axes.plot(ends, ends, color=INK, linewidth=0.8)
-    axes.plot(column.fitted, column.seen, ".", color=LEARNED, markersize=5, label="the table")
-    lowest, highest = min(column.seen[0], column.fitted[0]), max(column.seen[-1], column.fitted[-1])
-    logarithmic = column.margin != "normal" and highest > _FAR * lowest > 0.0
-    for word, level in (("floor", column.floor), ("ceiling", column.ceiling)):
+    axes.plot(fitted, seen, ".", color=LEARNED, markersize=5, label="the table")
+    lowest, highest = min(seen[0], fitted[0]), max(seen[-1], fitted[-1])
+    logarithmic = margin != "normal" and highest > _FAR * lowest > 0.0
+    for word, level in (("floor", floor), ("ceiling", ceiling)):
         if level is not None and (level > 0.0 or not logarithmic):
             axes.axhline(level, color=NAIVE, linestyle="--", linewidth=1.0)
             # Values leave the floor at the left, and meet the ceiling at the right: the other side is free.
@@ -360,12 +338,12 @@ def draw_quantiles(axes: Axes, column: ColumnQuantiles, *, legend: bool, note: s
     axes.margins(0.06)
     if logarithmic:
         axes.set(xscale="log", yscale="log", ylim=(lowest / 1.5, highest * 1.5))
-    form = "" if column.margin == "normal" else f": {column.margin}"
-    test = "normal by construction" if column.margin == "monotone" else f"test of skewness: z = {column.z:+.1f}"
-    title = f"{short_name(column.name, 26 - len(form))}{form}\n({note or test})"
+    form = "" if margin == "normal" else f": {margin}"
+    test = "normal by construction" if margin == "monotone" else f"test of skewness: z = {z:+.1f}"
+    title = f"{short_name(name, 26 - len(form))}{form}\n({note or test})"
     tidy(axes, title, "quantiles of the model", "quantiles of the table")
     if legend:
-        axes.legend(frameon=False, fontsize=8, loc="upper left" if column.ceiling is None else "lower right")
+        axes.legend(frameon=False, fontsize=8, loc="upper left" if ceiling is None else "lower right")
 
 
 # --- the picture of a check ----------------------------------------------------------------------
@@ -377,15 +355,13 @@ def check_picture(check: FitCheck) -> Figure:
     panels = len(columns) + 2 * bool(pairs)
     wide = min(max(panels, 1), 4)
     high = max(-(-panels // wide), 1)
-    verdict = textwrap.fill(check.verdict.replace("$", r"\$"), 38 * wide)
-    figure = new_figure((4.1 * wide, 4.0 * high + 0.8), verdict, 11.0)
+    title = textwrap.fill(check.verdict.replace("$", r"\$"), 38 * wide)
+    figure = new_figure((4.1 * wide, 4.0 * high + 0.8), title, 11.0)
     axes = panels_of(figure, high, wide, panels)
     for j in columns:
         note = f"{check.margins[j]}; p = {check.column_p_value[j]:.3g}, adjusted {check.column_adjusted[j]:.3g}"
         points = check.quantiles[:, :, j]
-        seen, fitted, low, high = points[:, ~np.isnan(points[0])]
-        shown = ColumnQuantiles(check.names[j], seen, fitted, low, high, None, None, np.nan)
-        draw_quantiles(axes.pop(0), shown, legend=j == columns[0], note=note)
+        draw_quantiles(axes.pop(0), check.names[j], *points[:, ~np.isnan(points[0])], legend=j == columns[0], note=note)
     if pairs:
         counts, residuals = axes[:2]
         # Square roots of counts have the same scatter everywhere.
@@ -395,14 +371,13 @@ def check_picture(check: FitCheck) -> Figure:
         counts.legend(frameon=False, fontsize=8, loc="upper left")
         _scatter(residuals, check, lambda seen, expected: (np.sqrt(expected), (seen - expected) / np.sqrt(expected)))
         residuals.axhspan(-2.0, 2.0, color=HIDDEN, alpha=0.5, linewidth=0.0, zorder=0)
-        tidy(residuals, "The same: how far off", "√expected", "(observed − expected) / √expected")
+        tidy(residuals, "The same: observed minus expected", "√expected", "(observed − expected) / √expected")
     return figure
 
 
 def _scatter(
     axes: Axes, check: FitCheck, point: Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 ) -> None:
-    """Every quadrant of every pair; those that fit worst in colours."""
     first, second = np.triu_indices(len(check.names), 1)
     expected = np.maximum(check.expected[..., first, second], 1e-9)
     x, y = (each.ravel() for each in point(check.observed[..., first, second], expected))

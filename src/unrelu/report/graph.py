@@ -42,12 +42,12 @@ def _(graph: RectifiedGaussianGraph) -> Facts:
     edges, names = labelled_edges(graph)
     found, path = graph.graph_, graph.path_
     degree = found.adjacency.sum(axis=1)
-    asked = not (edges and np.isnan(edges[0].stability))  # whether halves of the rows were
+    by_halves = not (edges and np.isnan(edges[0].stability))
     return {
         "selection": graph.selection,
         "rule": found.rule,
         "n_edges": len(edges),
-        "n_stable": sum(edge.stability >= STABLE for edge in edges) if asked else None,
+        "n_stable": sum(edge.stability >= STABLE for edge in edges) if by_halves else None,
         "n_left_out": found.n_left_out,
         "agreement": found.agreement,
         "n_rows": graph.report_.n_rows,
@@ -70,14 +70,15 @@ def _(graph: RectifiedGaussianGraph, took: str) -> Rows:
     penalty += " to start with" if found.rule == "likely" else ""
     shown: Rows = [
         f"{counted(len(edges), 'edge')} between {counted(len(names), 'column')}, from {report.n_rows:,} rows in"
-        f" {took} ({report.share_floored:.1%} of the values at the floor: as much is known as from"
+        f" {took} ({report.share_floored:.1%} of the values at the floor, so that they are worth"
         f" {found.effective_rows:,.0f} rows without; {penalty})."
     ]
     if found.n_subsets and edges:
         n_stable = sum(edge.stability >= STABLE for edge in edges)
         shown.append(
             f"{n_stable:,} of them are stable: at least half of {found.n_subsets} halves of the rows have them"
-            f" by the same rule ({found.rule}). Two halves without a common row share {found.agreement:.0%} of theirs."
+            f" by the same rule ({found.rule}). Two halves without a common row share {found.agreement:.0%} of their"
+            " edges."
         )
     if alone:
         shown.append(f"Without an edge: {listed(alone, 12)}.")
@@ -157,8 +158,8 @@ def _by_size(part: set[Any]) -> tuple[int, str]:
 
 
 def _laid_out(networkx: Any, part: Any) -> Places:
-    """A connected part, turned to be wide, neighbours about 1 apart."""
-    plain = networkx.Graph(part.edges)  # neighbours are equally far, however strong
+    """A connected part, rotated to be wide, with neighbours about 1 apart."""
+    plain = networkx.Graph(part.edges)  # the lengths of edges do not depend on their strength
     if len(part) == 2:
         return {node: np.array([float(k), 0.0]) for k, node in enumerate(plain)}
     if len(part) <= _MOST_EXACT:
@@ -174,7 +175,7 @@ def _laid_out(networkx: Any, part: Any) -> Places:
     return dict(zip(plain, points / np.median(lengths), strict=True))
 
 
-# --- what is drawn --------------------------------------------------------------------------------------
+# --- edges and nodes ------------------------------------------------------------------------------
 
 
 def _draw_edges(axes: Axes, edges: Sequence[Edge], places: Places) -> None:
@@ -239,18 +240,20 @@ def _colours(graph: Any) -> dict[Any, str]:
 
 
 def path_picture(path: GraphPath) -> Figure:
-    """The number of edges along the path and, where there is one, what the choice was made by."""
+    """The number of edges along the path and, where there is one, the criterion of the choice."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     edges = f"{counted(int(path.n_edges[path.chosen]), 'edge')} at the penalty {path.penalty:.3g}"
-    told: list[tuple[Any, str, str]] = [(path.n_edges, edges, "edges")]
+    curves: list[tuple[Any, str, str]] = [(path.n_edges, edges, "edges")]
     if path.criterion is not None:
-        told.append((path.criterion - np.nanmin(path.criterion), "Extended BIC of the refits, less the least", "EBIC"))
+        curves.append(
+            (path.criterion - np.nanmin(path.criterion), "Extended BIC of the refits, less the least", "EBIC")
+        )
     if path.instability is not None:
-        told.append((path.instability, "Disagreement of subsets of the rows", "instability"))
-    figure = new_figure((6.5, 3.0 * len(told)))
-    axes: list[Axes] = list(figure.subplots(len(told), 1, sharex=True, squeeze=False)[:, 0])
-    for panel, (values, title, name) in zip(axes, told, strict=True):
+        curves.append((path.instability, "Disagreement of subsets of the rows", "instability"))
+    figure = new_figure((6.5, 3.0 * len(curves)))
+    axes: list[Axes] = list(figure.subplots(len(curves), 1, sharex=True, squeeze=False)[:, 0])
+    for panel, (values, title, name) in zip(axes, curves, strict=True):
         panel.plot(path.penalties, values, "o-", color=LEARNED, markersize=3)
         if name == "instability":
             panel.axhline(0.05, color=NAIVE, linewidth=0.8)

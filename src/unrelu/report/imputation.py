@@ -1,4 +1,4 @@
-"""Cells filled in and columns predicted: rows, what became of every column's mean, how near predictions come."""
+"""Completed tables and predicted columns: rows, means of columns before and after, the error of predictions."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_IN_MEMORY = 2**26  # bytes of an output that is kept until the one before it is written; more lie on disk
+_IN_MEMORY = 2**26  # bytes of an output that waits in memory until the one before it is written; more lie on disk
 _PICTURED, _MOST_PICTURED = 5000, 6  # rows, columns
 _BINS = 50
 _WIDE = 30.0  # largest over smallest value from which an axis is logarithmic
 _MOST_COLUMNS = 20
 _MOST_NAMED = 6
 _SHOWN = (
-    "Missing cells of {}: filled as the table would show them, not beyond its limits (--below latent: before these)."
+    "Missing cells of {}: filled as the table would show them, within its limits (--below latent: before censoring)."
 )
 _MEANS = (
-    "Filled by {}: near the truth cell by cell, but such a table has too little spread and too strong correlations. For"
-    " statistics of the completed table use --draws."
+    "Filled in by {}: nearest to the truth cell by cell, but the completed table has too little spread and too strong"
+    " correlations. For statistics of it use --draws."
 )
 
 
 class Completion:
-    """A table and what fills it in: medians or means, further quantiles (``levels``), or so many draws.
+    """A table completed by medians or means, with further quantiles (``levels``), or by a number of draws.
 
-    All outputs come from one pass over the table, in which counts and sums of columns are added up: the first output
-    to be asked for makes it, and those that ``kept`` names ("std", "mask", and "rows", for the picture) are kept for
-    later, in memory while they are few, else on disk.
+    All outputs come from one pass over the table, which also adds up counts and sums of columns. The first output
+    makes that pass; the others, which ``kept`` names ("std", "mask", and "rows", for the picture), wait in memory
+    while they are small, else on disk.
     """
 
     def __init__(
@@ -80,9 +80,9 @@ class Completion:
         self._sums = np.zeros((3, d))  # of what is seen, of the limits, of the completed rows
 
     def _pass(self) -> Iterator[tuple[Cells, FloatArray]]:
-        """Cells, and the same rows completed, block by block; what others will ask for is kept on the way.
+        """Cells, and the same rows completed, block by block; later outputs are kept on the way.
 
-        Rows are draws x rows x columns, a few at a time, or rows with their quantiles beside them.
+        Completed rows are draws x rows x columns, a few at a time, or rows with their quantiles beside them.
         """
         for cells, completed, std in self._completed(naming_gross(self._model, self._imputer.cells(self._table))):
             filled = self._filling.filled(cells)
@@ -101,7 +101,7 @@ class Completion:
                 yield cells, part, std
             return
         middle = (0.5,) if self._median else ()
-        for cells in blocks:  # one posterior tells all
+        for cells in blocks:  # one posterior gives all of these
             mean, std, *others = imputed(self._model, cells, (*middle, *self._levels), self._filling)
             yield cells, np.hstack(others if self._median else [mean, *others]), std
 
@@ -126,7 +126,7 @@ class Completion:
     # --- outputs ----------------------------------------------------------------------------------
 
     def picture(self) -> Figure:
-        """Of some of the rows, chosen by chance. To be asked for before the rows: it makes the pass."""
+        """The picture of a random sample of the rows. It comes before the rows, as it makes the pass."""
         sample = SampledCells.of((cells for cells, _ in self._pass()), _PICTURED, self._seed)
         cells, d = sample.cells, len(self._names)
         if self._draws:
@@ -142,7 +142,7 @@ class Completion:
         return imputation_picture(columns, len(completed), self._filled_by)
 
     def write(self, path: Path) -> None:
-        """The completed table, or tables."""
+        """Write the completed table, or tables."""
         made = self._kept_blocks("rows") if "rows" in self._kept else (rows for _, rows in self._pass())
         if self._draws:
             write_columns(path, self._stacked(made, self._draws))
@@ -150,7 +150,7 @@ class Completion:
             write_rows(path, made, [*self._names, *self._further], self._ids)
 
     def _stacked(self, made: Iterator[FloatArray], number: int) -> Iterator[dict[str, Any]]:
-        """The draws of a few rows below each other, and so on."""
+        """The draws of a few rows below each other, then those of the next rows."""
         first = 0
         for part in made:
             rows = part.shape[1]
@@ -161,15 +161,15 @@ class Completion:
             first += rows
 
     def write_kept(self, name: str, path: Path) -> None:
-        """Standard deviations, or the mask, after the completed table."""
+        """Write standard deviations or the mask, after the completed table."""
         write_rows(path, self._kept_blocks(name), self._names, self._ids)
 
-    # --- what is told -----------------------------------------------------------------------------
+    # --- the answer -------------------------------------------------------------------------------
 
     def facts(self) -> Facts:
-        """``mean_at_limits`` has the limit in place of what it hides, missing cells left out;
-        ``mean_of_model`` is that of any row, of the distribution whose values are filled in, in cells at a limit if
-        these are. ``missing_as_seen``: missing cells get what the table would show, no value before the floor."""
+        """``mean_at_limits`` takes cells at a limit for that limit, and leaves missing cells out; ``mean_of_model`` is
+        the mean of the distribution whose values are filled in. ``missing_as_seen``: missing cells get what the table
+        would show, no value below the floor."""
         seen, floored, ceiled, missing, filled = self._counts
         of_all = "latent" if self._filling.below == "auto" and self._filling.fill != "missing" else self._filling.below
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -203,24 +203,24 @@ class Completion:
         }
 
     def rows(self, by: str) -> Rows:
-        """``by``: who filled them in, and how long it took."""
-        told = self.facts()
-        kinds = [told["cells_floored"], told["cells_at_ceiling"], told["cells_missing"]]
+        """``by``: the model in use, and the time it took."""
+        entries = self.facts()
+        kinds = [entries["cells_floored"], entries["cells_at_ceiling"], entries["cells_missing"]]
         floored, ceiled, missing = (np.array(kinds) - self._left).tolist()
-        ceilings = f", {ceiled:,} at their ceiling" if told["cells_at_ceiling"] else ""
+        ceilings = f", {ceiled:,} at their ceiling" if entries["cells_at_ceiling"] else ""
         words = zip(self._left.tolist(), ("at their floor", "at their ceiling", "missing"), strict=True)
         left = " and ".join(f"{number:,} {kind}" for number, kind in words if number)
         left = f" Left as they are: {left}." if left else ""
-        cells, filled = self._rows * len(self._names), told["cells_filled"]
+        cells, filled = self._rows * len(self._names), entries["cells_filled"]
         shown: Rows = [
             f"Filled in {filled:,} of {counted(cells, 'cell')} ({filled / cells:.1%}) in"
             f" {counted(self._rows, 'row')} of {counted(len(self._names), 'column')} by {by}:"
             f" {floored:,} at their floor{ceilings}, {missing:,} missing.{left}"
         ]
         if self._rows_missing and not self._left[2]:
-            prior = "nothing in it, filled by what the model says of any row"
+            prior = "no value, filled in by the model alone"
             shown.append(f"{counted(self._rows_missing, 'row')} with {prior}.")
-        as_seen = [c["name"] for c in told["columns"] if c["missing_as_seen"] and c["missing"] and not self._left[2]]
+        as_seen = [c["name"] for c in entries["columns"] if c["missing_as_seen"] and c["missing"] and not self._left[2]]
         if as_seen:
             shown.append(_SHOWN.format(listed(as_seen, most=_MOST_NAMED)))
         if filled and not self._draws:
@@ -228,14 +228,14 @@ class Completion:
         columns = [("mean of", "{name}"), (">hidden", "{share_hidden:.1%}"), (">seen cells", "{mean_seen:.4g}")]
         columns += [(">limits for hidden", "{mean_at_limits:.4g}"), (">completed", "{mean_completed:.4g}")]
         columns += [(">the model", "{mean_of_model:.4g}")]
-        return [*shown, table_of(told["columns"], *columns, most=_MOST_COLUMNS)]
+        return [*shown, table_of(entries["columns"], *columns, most=_MOST_COLUMNS)]
 
 
 # --- one column predicted --------------------------------------------------------------------------
 
 
 class PredictedColumn:
-    """What a model says of a column given the others, and how near that comes to the values that a table has of it."""
+    """Predictions of a column given the others, and their errors where the table has the column."""
 
     def __init__(self, distribution: RectifiedGaussian, j: int, levels: tuple[float, ...]) -> None:
         self._rows = self._values = 0
@@ -244,7 +244,7 @@ class PredictedColumn:
         self._sums = np.zeros(7)
 
     def lines(self, imputer: FloorImputer, table: Samples, *, uncut: bool) -> Iterator[dict[str, Any]]:
-        """One line per row, block by block, of what the table shows, or of the ``uncut`` value."""
+        """One line per row, block by block: predictions of the table's value, or of the ``uncut`` one."""
         j, levels, distribution, ids, first = self._column, self._levels, self._distribution, table.ids(), 0
         check_names(["row", *ids, "mean", "std", "probability_floored", *map(level_name, levels)])
         own_limits, lacks = bool(getattr(table, "limits_by_cell", ())), distribution.n_features > imputer.n_features_in_
@@ -252,7 +252,9 @@ class PredictedColumn:
             cells = given.widened(j) if lacks else given
             rest = cells.without(j)
             found = predicted(distribution, rest, j, levels)
-            self.add(rest if own_limits else cells, found)  # what a cell's own limit would show is not predicted
+            self.add(
+                rest if own_limits else cells, found
+            )  # a cell with a limit of its own has no value to compare with
             if uncut:
                 found = predicted(distribution, rest, j, levels, hidden=True)
             rows = slice(first, first + len(found.mean))
@@ -267,16 +269,16 @@ class PredictedColumn:
             }
 
     def add(self, cells: Cells, found: Prediction) -> None:
-        """Some rows; a cell at its limit shows that limit."""
+        """Add some rows; a cell at its limit counts as that limit."""
         x, at_limit = cells.given[:, self._column], cells.censoring[:, self._column] != 0
-        known = ~np.isnan(x)
+        seen = ~np.isnan(x)
         self._rows += len(x)
-        if not known.any():
+        if not seen.any():
             return
         if not self._values:
-            self._origin = float(x[known].mean())
-        self._values += int(known.sum())
-        # The model's own probability of the closed interval: where an end is a limit, all that is cut off is in it.
+            self._origin = float(x[seen].mean())
+        self._values += int(seen.sum())
+        # The model's own probability of the closed interval: where an end is a limit, all censored values are in it.
         low, high = self._levels[0], self._levels[-1]
         first, last = found.quantiles[:, 0], found.quantiles[:, -1]
         floor, ceiling = self._distribution.floor[self._column], self._distribution.ceiling[self._column]
@@ -290,10 +292,10 @@ class PredictedColumn:
             at_limit,
             found.probability_floored,
         )
-        self._sums += [float(np.sum(part[known])) for part in parts]
+        self._sums += [float(np.sum(part[seen])) for part in parts]
 
     def facts(self) -> Facts:
-        """How near predictions come; nothing of it where the table does not have the column."""
+        """The errors of the predictions, where the table has the column."""
         if not self._values:
             return {"rows": self._rows, "values": 0}
         total, square, error, within, expected, floored, predicted = self._sums / self._values
@@ -310,34 +312,34 @@ class PredictedColumn:
         }
 
     def rows(self, by: str, name: str) -> Rows:
-        """``by``: by whom, and how long it took; ``name``: what the column was called."""
-        told, low, high = self.facts(), self._levels[0], self._levels[-1]
+        """``by``: the model in use, and the time it took; ``name``: that of the column."""
+        entries, low, high = self.facts(), self._levels[0], self._levels[-1]
         others, rows = counted(self._distribution.n_features - 1, "other column"), counted(self._rows, "row")
         lines: Rows = [f"Predicted {name} from {others} in {rows} by {by}."]
         if not self._values:
             return lines
-        explained = told["share_explained"]
+        explained = entries["share_explained"]
         share = "nothing" if explained is None or explained <= 0.0 else f"{explained:.1%}"
         lines.append(
-            f"Explained: {share} of the variance of the {counted(self._values, 'value')} that the table has of it; root"
-            f" mean square error {told['root_mean_square_error']:.4g}."
+            f"Explained: {share} of the variance of the column's {counted(self._values, 'value')} in the table; root"
+            f" mean square error {entries['root_mean_square_error']:.4g}."
         )
         if low < high:
             lines.append(
-                f"Between the {100.0 * low:g} and the {100.0 * high:g} % quantile: {told['share_within']:.1%} of them;"
-                f" the model expects {told['expected_share_within']:.1%}."
+                f"Between the {100.0 * low:g} and the {100.0 * high:g} % quantile: {entries['share_within']:.1%} of"
+                f" them; the model expects {entries['expected_share_within']:.1%}."
             )
-        floored, predicted = told["share_floored"], told["predicted_share_floored"]
+        floored, predicted = entries["share_floored"], entries["predicted_share_floored"]
         if floored or predicted > 0.0005:
-            lines.append(f"At the limit: {floored:.1%}; predicted {predicted:.1%}.")
+            lines.append(f"At the limit: {floored:.1%} of them; the model expects {predicted:.1%}.")
         return lines
 
 
 # --- the picture ----------------------------------------------------------------------------------
 
 
-# A column of some rows: its name and values, which of these were filled in, its limits, and how the share of the rows
-# that its uncut distribution has below a value depends on the value.
+# A column of some rows: its name and values, which of these were filled in, its limits, and the distribution function
+# of its values before censoring.
 FilledColumn: TypeAlias = tuple[str, FloatArray, BoolArray, FloatArray, Callable[[FloatArray], FloatArray]]
 
 
@@ -352,17 +354,17 @@ def filled_columns(
     found: list[FilledColumn] = []
     for j in [j for j in order.tolist() if hidden[:, j].any()]:
         limits = np.unique(cells.given[cells.censoring[:, j] != 0, j])
-        known = ~np.isnan(completed[:, j])  # what is missing may stay so
+        there = ~np.isnan(completed[:, j])  # missing cells may stay so
 
         def below(x: FloatArray, j: int = j) -> FloatArray:
             return np.asarray(ndtr((margins[j].to_latent(x) - model.mean[j]) / max(model.std[j], 1e-300)))
 
-        found.append((names[j], completed[known, j], hidden[known, j], limits, below))
+        found.append((names[j], completed[there, j], hidden[there, j], limits, below))
     return found
 
 
 def imputation_picture(columns: list[FilledColumn], n_rows: int, filling: str) -> Figure:
-    """A histogram for each column: seen values, filled-in ones on top, the limit, and what the model says."""
+    """A histogram for each column: seen values, filled-in ones on top, the limit, and the model's distribution."""
     wide = 2 if len(columns) == 4 else min(max(len(columns), 1), 3)
     high = max(-(-len(columns) // wide), 1)
     title = f"Columns with most hidden cells, filled by {filling} ({n_rows:,} rows)"
@@ -392,14 +394,14 @@ def _draw(axes: Axes, column: FilledColumn, legend: bool) -> None:
     axes.stairs(seen + filled, edges, baseline=seen, fill=True, color=NAIVE, alpha=0.75, label="filled in")
     axes.stairs(seen, edges, fill=True, color=SEEN, label="seen")
     expected = len(values) * np.diff(below(edges))
-    axes.stairs(expected, edges, color=LEARNED, linewidth=1.5, label="the model, not cut off")
+    axes.stairs(expected, edges, color=LEARNED, linewidth=1.5, label="the model, before censoring")
     for limit in limits[:1] if len(limits) > 3 else limits:
         axes.axvline(limit, color=INK, linestyle="--", linewidth=1.2)
     if len(limits):
         axes.plot([], [], color=INK, linestyle="--", linewidth=1.2, label="limit")
     if values.min() > 0.0 and values.max() > _WIDE * values.min():
         axes.set_xscale("log")
-    # Means of cells that nothing tells apart lie in one place: they must not flatten everything else.
+    # Means of cells in rows that are alike lie in one place: they must not flatten everything else.
     top = 1.15 * max(float(seen.max()), float(expected.max()), 1.0)
     tallest = float((seen + filled).max())
     if tallest > 2.0 * top:

@@ -1,4 +1,4 @@
-"""Layers learned from their outputs, in plain numbers, tables and a picture: how each was found, units and inputs."""
+"""The layers of a network in plain numbers, tables and a picture: how each was found, units and inputs."""
 
 from __future__ import annotations
 
@@ -45,13 +45,12 @@ _BRIGHTEST = 99.0  # percentile of the weights' sizes from which on colours are 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """Layers from the outermost inwards, their weights (d x p), the columns' names, and the distribution of the
-    innermost units.
+    """Layers from the outermost inwards, weights (d x p), columns' names, the innermost units' distribution.
 
     ``undetermined`` names, for each layer, the outputs whose weights the table does not determine. ``distribution`` is
-    None where layers were peeled and the one below them could not be. Where inputs were found: their weights (p x q)
-    and bias, the numbers of inputs tried with the residual of each, and how many of the rows used do not determine
-    theirs (None where that is not known, as files do not hold the rows' inputs).
+    None where the next layer could not be peeled off. Where inputs were found: their weights (p x q) and bias, the
+    numbers of inputs tried with the residual of each, and the number of rows that do not determine theirs (None where
+    the inputs come from a file, which does not hold them).
     """
 
     layers: tuple[LayerReport, ...]
@@ -92,14 +91,14 @@ class Network:
         )
 
     def with_inputs(self, inputs: FloatArray) -> Network:
-        """The same, with the inputs of the table's rows known: NaN where they are not determined, or a row not used."""
+        """Count the rows without inputs: these are NaN where a row does not determine them, or was not used."""
         if self.input_weights is None:
             return self
         used = self.layers[0].n_rows - self.layers[0].n_outlier_rows
         return replace(self, rows_without_inputs=used - int(np.count_nonzero(np.isfinite(inputs).all(axis=1))))
 
     def units(self) -> list[dict[str, Any]]:
-        """How often each of the innermost units is off, and the Gaussian before its rectifier, where that is known."""
+        """How often each of the innermost units is off, and the Gaussian before its rectifier, if there is one."""
         if self.distribution is None:
             return []
         layer, names = self.layers[-1], numbered("h", self.distribution.n_features)
@@ -107,8 +106,8 @@ class Network:
             names, _share_off(layer), self.distribution.mean.tolist(), self.distribution.std.tolist(), strict=True
         )
         return [
-            {"unit": unit, "share_off": off, "bias": bias, "norm": size, "doubtful": i in layer.doubtful_units}
-            for i, (unit, off, bias, size) in enumerate(facts)
+            {"unit": unit, "share_off": off, "mean": mean, "std": std, "doubtful": i in layer.doubtful_units}
+            for i, (unit, off, mean, std) in enumerate(facts)
         ]
 
     def facts(self) -> Facts:
@@ -143,9 +142,9 @@ class Network:
     def rows(self) -> Rows:
         """A column for every layer, the first units, and the first inputs."""
         tables: Rows = [self._layer_table()]
-        if units := [{**unit, "said": "doubtful" * unit["doubtful"]} for unit in self.units()]:
+        if units := [{**unit, "note": "doubtful" * unit["doubtful"]} for unit in self.units()]:
             columns = [("<innermost unit", "{unit}"), (">rows off", "{share_off:.1%}")]
-            columns += [(">latent mean (bias)", "{bias:.4g}"), (">latent sd", "{norm:.4g}"), ("", "{said}")]
+            columns += [(">latent mean", "{mean:.4g}"), (">latent sd", "{std:.4g}"), ("", "{note}")]
             tables.append(table_of(units, *columns, most=_MOST_UNITS))
         if self.input_weights is None:
             return tables
@@ -166,29 +165,31 @@ class Network:
         return [*tables, fact_table(facts), Table(heads, of_units, most=_MOST_UNITS)]
 
     def _layer_table(self) -> Table:
-        """Facts line by line; a line that says nothing of any layer is left out."""
-        told = []
+        """Facts line by line, without lines that are empty for all layers."""
+        columns = []
         for layer, unknown in zip(self.layers, self.undetermined, strict=True):
             off = ""
             if layer.rows_off:
                 low, middle, high = (f"{share:.1%}" for share in np.percentile(_share_off(layer), [0, 50, 100]))
                 off = f"{low} to {high}, median {middle}"
-            told.append(
+            columns.append(
                 {
                     "table": f"{layer.n_rows:,} x {layer.n_features:,}",
                     "units found": f"{layer.units_found:,} of {layer.n_hidden:,}",
                     "rows off, per unit": off,
                     "noise": f"{layer.noise:.3g}",
-                    "relative residual": "not known" if np.isnan(layer.residual) else f"{layer.residual:.3g}",
+                    "relative residual": "unknown" if np.isnan(layer.residual) else f"{layer.residual:.3g}",
                     "outlier rows": f"{layer.n_outlier_rows:,} ({layer.n_outlier_rows / layer.n_rows:.1%})",
                     "outputs not determined": listed(unknown, most=8),
                     "doubtful units": listed((f"h{unit}" for unit in layer.doubtful_units), most=8),
                     "search": layer.ended or "",
                 }
             )
-        lines = [(what, *(words[what] for words in told)) for what in told[0] if any(words[what] for words in told)]
-        outermost = " (outermost)" if len(told) > 1 else ""
-        heads = (f"layer {depth}" + outermost * (depth == 1) for depth in range(1, len(told) + 1))
+        lines = [
+            (what, *(words[what] for words in columns)) for what in columns[0] if any(words[what] for words in columns)
+        ]
+        outermost = " (outermost)" if len(columns) > 1 else ""
+        heads = (f"layer {depth}" + outermost * (depth == 1) for depth in range(1, len(columns) + 1))
         return Table(("<", *heads), lines)
 
 
@@ -234,7 +235,6 @@ def peel_picture(network: Network, units: FloatArray, beside: tuple[FloatArray, 
 def _draw_layer(
     figure: SubFigure, number: int, layer: LayerReport, weights: FloatArray, names: tuple[str, ...]
 ) -> None:
-    """Its weights, and beside their rows bars of how often units are off."""
     left, right = figure.subplots(1, 2, width_ratios=[2.6, 1.0])
     d, p = weights.shape
     grey = " (grey: not determined)" if np.isnan(weights).any() else ""
@@ -258,7 +258,7 @@ def _draw_layer(
 def _draw_weights(
     axes: Axes, weights: FloatArray, columns: tuple[str, ...], lines: tuple[str, ...], most: int, *, scale: bool
 ) -> None:
-    """Weights (outputs x units), a row for every unit: white is 0, grey not known."""
+    """Weights (outputs x units), a row for every unit: white is 0, grey undetermined."""
     image = draw_signed(axes, weights.T, brightest(weights, _BRIGHTEST), aspect="auto")
     if scale:
         axes.figure.colorbar(image, ax=axes, pad=0.02, extend="both")
@@ -283,9 +283,9 @@ def _draw_unit(axes: Axes, unit: int, values: FloatArray, network: Network) -> N
     axes.stairs(density, edges, fill=True, color=SEEN, label="rows")
     off = f"off in {1.0 - len(on) / max(len(values), 1):.0%}"
     if network.distribution is not None:
-        bias, size = float(network.distribution.mean[unit]), float(network.distribution.std[unit])
-        implied = float(norm.cdf(-bias / size)) if size > 0.0 else float(bias <= 0.0)
-        curve = norm.pdf(edges, bias, size) if size > 0.0 else np.zeros(len(edges))
+        mean, std = float(network.distribution.mean[unit]), float(network.distribution.std[unit])
+        implied = float(norm.cdf(-mean / std)) if std > 0.0 else float(mean <= 0.0)
+        curve = norm.pdf(edges, mean, std) if std > 0.0 else np.zeros(len(edges))
         axes.plot(edges, curve, color=LEARNED, linewidth=2, label="learned")
         off += f", learned {implied:.0%}"
     doubtful = " (doubtful)" if unit in network.layers[-1].doubtful_units else ""
@@ -300,7 +300,6 @@ def _draw_unit(axes: Axes, unit: int, values: FloatArray, network: Network) -> N
 
 
 def _draw_inputs(figure: SubFigure, weights: FloatArray, choice: tuple[tuple[int, float], ...]) -> None:
-    """The weights of the inputs, and the residuals that chose their number."""
     left, right = figure.subplots(1, 2, width_ratios=[2.6, 1.0])
     n_units, n_inputs = weights.shape
     _draw_weights(left, weights, numbered("h", n_units), numbered("z", n_inputs), _MOST_INPUT_NAMES, scale=True)
@@ -319,10 +318,10 @@ def _draw_inputs(figure: SubFigure, weights: FloatArray, choice: tuple[tuple[int
 
 def _draw_generated(figure: SubFigure, rows: FloatArray, samples: FloatArray) -> None:
     """Samples beside rows of the table, in the first three principal components of these; NaN columns are left out."""
-    known = np.isfinite(samples).all(axis=0)
-    center = rows[:, known].mean(axis=0)
-    directions = np.linalg.svd(rows[:, known] - center, full_matrices=False)[2][:3].T
-    scores, drawn = ((values[:, known] - center) @ directions for values in (rows, samples))
+    full = np.isfinite(samples).all(axis=0)
+    center = rows[:, full].mean(axis=0)
+    directions = np.linalg.svd(rows[:, full] - center, full_matrices=False)[2][:3].T
+    scores, drawn = ((values[:, full] - center) @ directions for values in (rows, samples))
     pairs = [pair for pair in ((0, 1), (0, 2), (1, 2)) if max(pair) < scores.shape[1]]
     panels = panels_of(figure, 1, 3, len(pairs))
     for axes, (x, y) in zip(panels, pairs, strict=True):

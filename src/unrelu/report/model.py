@@ -1,4 +1,4 @@
-"""A learned model in plain numbers and tables, the same for the terminal, JSON and model files; any file's contents."""
+"""A fitted model in plain numbers and tables, for the terminal, JSON and model files; the content of any file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from unrelu.contracts import Diagnostic, FloatArray
 from unrelu.fit.nearest import largest_eigenpairs
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import Table, fact_table
-from unrelu.report.tables import Facts, Rows, diagnostic_table, facts, labels, rows, table_of, with_error
+from unrelu.report.tables import Facts, Rows, diagnostic_rows, facts, labels, rows, table_of, with_error
 from unrelu.validation import counted
 
 if TYPE_CHECKING:
@@ -36,8 +36,7 @@ def _(
     std_stderr: ArrayLike | None = None,
     correlation_stderr: FloatArray | None = None,
 ) -> Facts:
-    """Each column: what the model says of the latent y, and how sure it is (None where that is not known); pairs; and
-    every column's shape and the columns in the user's units, if any is shaped."""
+    """Latent means and sds with errors (None without); strongest pairs; margins, and columns in the user's units."""
     numbers: dict[str, Any] = {
         "floor": [level if math.isfinite(level) else None for level in model.floor.tolist()],
         "ceiling": [level if math.isfinite(level) else None for level in model.ceiling.tolist()],
@@ -48,13 +47,13 @@ def _(
         "std_stderr": std_stderr,
     }
     d = model.n_features
-    lists = {key: [None] * d if known is None else np.asarray(known).tolist() for key, known in numbers.items()}
+    lists = {key: [None] * d if each is None else np.asarray(each).tolist() for key, each in numbers.items()}
     columns = [{"name": name, **{key: each[j] for key, each in lists.items()}} for j, name in enumerate(labels(model))]
     found = {"columns": columns, "strongest_correlations": strongest_correlations(model, correlation_stderr)}
     if model.margins is None:
         return found
-    told = ("kind", "exponent", "exponent_stderr", "origin", "unit")
-    margins = [{key: getattr(margin, key) for key in told if hasattr(margin, key)} for margin in model.margins]
+    parts = ("kind", "exponent", "exponent_stderr", "origin", "unit")
+    margins = [{key: getattr(margin, key) for key in parts if hasattr(margin, key)} for margin in model.margins]
     return {**found, "margins": margins, "column_summary": model.column_summary()}
 
 
@@ -84,7 +83,7 @@ def variance_shares(model: RectifiedGaussian) -> list[float]:
 
 
 def fit_details(learner: RectifiedGaussianLearner) -> Facts:
-    """What a model file keeps of its fit. No times: the same rows give the same bytes."""
+    """The details of a fit that its model file keeps. No times: the same rows give the same bytes."""
     return {
         "report": asdict(learner.report_),
         "columns": {
@@ -99,10 +98,9 @@ def fit_details(learner: RectifiedGaussianLearner) -> Facts:
 # --- tables ---------------------------------------------------------------------------------------
 
 
-def model_tables(told: Facts, title: str = "") -> list[Table]:
-    """Of a model's facts: columns; their shapes, where they have any, in the units of the user's table, a table a
-    distribution; correlations."""
-    columns, lines = told["columns"], []
+def model_tables(entries: Facts, title: str = "") -> list[Table]:
+    """Tables of a model's facts: columns; with margins, the columns in the units of the user's table; correlations."""
+    columns, lines = entries["columns"], []
     for column in columns:
         share = math.nan if column["share_floored"] is None else column["share_floored"]
         mean, std = (with_error(column[key], column[f"{key}_stderr"]) for key in ("mean", "std"))
@@ -112,30 +110,26 @@ def model_tables(told: Facts, title: str = "") -> list[Table]:
     shares = [(">floored", "{share:.1%}")] * any(column["share_floored"] is not None for column in columns)
     moments = (">latent mean", "{mean}"), (">latent sd", "{std}")
     limits = [(">floor", "{limit}")] * (len({line["limit"] for line in lines}) > 1)
-    tables = [table_of(lines, ("column", "{name}"), *shares, *moments, *limits, title=title, most=_MOST_COLUMNS)]
+    scale = "on the scale on which a column is normal:" if entries.get("margins") and not title else title
+    tables = [table_of(lines, ("column", "{name}"), *shares, *moments, *limits, title=scale, most=_MOST_COLUMNS)]
     by_distribution: dict[str, list[Facts]] = {}
-    for line, margin, column in zip(lines, told.get("margins", ()), told.get("column_summary", ()), strict=False):
+    for line, margin, column in zip(lines, entries.get("margins", ()), entries.get("column_summary", ()), strict=False):
         error = margin.get("exponent_stderr", math.nan)
         words = margin["kind"] + (f" {margin['exponent']:.2f}" if "exponent" in margin else "")
         words += f" ± {error:.1g}" if math.isfinite(error) else ""
         by_distribution.setdefault(column["distribution"], []).append({**column, "name": line["name"], "margin": words})
-    heads = [
-        ("column", "{name}"),
-        (">margin", "{margin}"),
-        (">floored", "{share_floored:.1%}"),
-        (">mean", "{mean:.4g}"),
-    ]
+    heads = [("column", "{name}"), (">margin", "{margin}"), (">mean", "{mean:.4g}")]
     heads += [(">25 %", "{lower_quartile:.4g}"), (">median", "{median:.4g}"), (">75 %", "{upper_quartile:.4g}")]
-    for distribution, shaped_lines in by_distribution.items():
+    for distribution, of_columns in by_distribution.items():
         title = f"in the units of the table, {distribution}:"
-        tables.append(table_of(shaped_lines, *heads, title=title, most=_MOST_COLUMNS))
-    if strongest := told.get("strongest_correlations"):
+        tables.append(table_of(of_columns, *heads, title=title, most=_MOST_COLUMNS))
+    if strongest := entries.get("strongest_correlations"):
         pairs = [{**pair, "r": with_error(pair["correlation"], pair["stderr"])} for pair in strongest]
         tables.append(table_of(pairs, ("strongest correlations", "{first} – {second}"), (">", "{r}")))
     return tables
 
 
-# --- how probable a model makes rows, so that models compare --------------------------------------
+# --- the likelihood of rows, by which models compare ----------------------------------------------
 
 
 def likelihood_facts(log_likelihood: float, n_parameters: int, n_rows: float) -> Facts:
@@ -156,7 +150,7 @@ def likelihood_words(facts: Facts) -> str:
     )
 
 
-# --- what is in a file of ours --------------------------------------------------------------------
+# --- the content of a file ------------------------------------------------------------------------
 
 Contents: TypeAlias = tuple[Facts, Rows]
 Words: TypeAlias = dict[str, str]  # line by line
@@ -171,19 +165,18 @@ def contents(content: Any, header: Mapping[str, Any], path: Path) -> Contents:
     stated = {key: header.get(key) for key in ("format", "format_version", "unrelu_version")}
     version = header.get("unrelu_version", "of unknown version")
     written = {"format": f"{header.get('format')} {header.get('format_version')}, written by unrelu {version}"}
-    told, shown = of_kind(content, written, header, path)
-    return {name: path, **stated, **told}, shown
+    entries, shown = of_kind(content, written, header, path)
+    return {name: path, **stated, **entries}, shown
 
 
 def _of_model(model: RectifiedGaussian, written: Words, header: Mapping[str, Any], _: Path) -> Contents:
-    # Details are the writer's own: what is one of ours is taken, whatever else is there is told as it is.
+    # Details are the writer's own: entries of ours have a place, all others are shown as they are.
     details = _dictionary(header.get("details"))
     report = _dictionary(details.get("report"))
     lists = _dictionary(details.get("columns"))
-    known: Any = {key: lists.get(key) for key in ("share_floored", "mean_stderr", "std_stderr")}
-    distribution = facts(
-        model, **{k: v for k, v in known.items() if isinstance(v, list) and len(v) == model.n_features}
-    )
+    numbers: Any = {key: lists.get(key) for key in ("share_floored", "mean_stderr", "std_stderr")}
+    numbers = {key: each for key, each in numbers.items() if isinstance(each, list) and len(each) == model.n_features}
+    distribution = facts(model, **numbers)
     pairs = details.get("strongest_correlations")
     errors = {
         (pair.get("first"), pair.get("second")): pair.get("stderr")
@@ -198,11 +191,10 @@ def _of_model(model: RectifiedGaussian, written: Words, header: Mapping[str, Any
     else:
         likelihood = {}
     for name, value in {**report, **{k: v for k, v in details.items() if k != "report"}}.items():
-        if name == "nearest" and isinstance(value, dict):
-            value = {_ASSEMBLY.get(key, key): item for key, item in value.items()}
-        if name not in _IN_TABLES:
-            described[name.replace("_", " ")] = in_words(_plain(value))
-    told = {
+        if name not in _LEFT_TO_JSON and value is not None:
+            share = name.startswith("share_") and isinstance(value, float)
+            described[name.replace("_", " ")] = f"{value:.1%}" if share else in_words(_plain(value))
+    entries = {
         "n_features": model.n_features,
         "variance_shares": shares,
         **distribution,
@@ -215,8 +207,8 @@ def _of_model(model: RectifiedGaussian, written: Words, header: Mapping[str, Any
             Diagnostic(d["kind"], tuple(d["columns"]), d["words"], d["remedy"], tuple(d["values"]))
             for d in report["diagnostics"]
         ]:
-            shown.append(diagnostic_table(diagnostics, labels(model), str))
-    return told, [*shown, *model_tables(distribution)]
+            shown += diagnostic_rows(diagnostics, labels(model), str)
+    return entries, [shown[0], *model_tables(distribution), *shown[1:]]
 
 
 def _dictionary(value: Any) -> Facts:
@@ -224,30 +216,29 @@ def _dictionary(value: Any) -> Facts:
 
 
 def _of_learner(learner: RectifiedGaussianLearner, written: Words, header: Mapping[str, Any], path: Path) -> Contents:
-    """What a model file would say of it, and its parameters."""
+    """Parameters, and the content that a model file would have."""
     found = getattr(learner.report_, "log_likelihood", None)
-    known = None if found is None else likelihood_facts(found, learner.n_parameters_, learner.report_.n_rows)
-    told = {"parameters": _plain(learner.get_params(deep=False)), "likelihood": known}
-    details = {**told, **fit_details(learner)}
+    likelihood = None if found is None else likelihood_facts(found, learner.n_parameters_, learner.report_.n_rows)
+    entries = {"parameters": _plain(learner.get_params(deep=False)), "likelihood": likelihood}
+    details = {**entries, **fit_details(learner)}
     return _of_model(learner.distribution_, written, {**header, "details": details}, path)
 
 
 def _of_mixture(mixture: RectifiedGaussianMixture, written: Words, header: Mapping[str, Any], path: Path) -> Contents:
-    """Parameters and report, and every group's columns."""
-    told, shown = _of_anything(mixture, written, header, path)
-    told["groups"] = []
+    entries, shown = _of_anything(mixture, written, header, path)
+    entries["groups"] = []
     for number, (distribution, share) in enumerate(
         zip(mixture.distributions_, mixture.weights_.tolist(), strict=True), start=1
     ):
         own = facts(distribution)
         del own["strongest_correlations"]
-        told["groups"].append({"share": share, **own})
+        entries["groups"].append({"share": share, **own})
         shown += model_tables(own, f"group {number}: {share:.1%} of the rows")
-    return told, shown
+    return entries, shown
 
 
 def _of_factors(recovery: ReLUMatrixRecovery, written: Words, _: Mapping[str, Any], __: Path) -> Contents:
-    import_module("unrelu.report.recovery")  # which tells of them
+    import_module("unrelu.report.recovery")  # its registered functions
     own = {"floor": recovery.floor_.tolist(), "floor_tolerance": recovery.floor_tolerance}
     return {**own, **facts(recovery)}, rows(recovery, {**written, "floor": _range(recovery.floor_)})
 
@@ -289,15 +280,15 @@ def _of_anything(content: Any, written: Words, _: Mapping[str, Any], __: Path) -
     else:
         report = getattr(content, "report_", None)
         own = content.get_params(deep=False) | (asdict(report) if is_dataclass(report) else {})  # type: ignore[arg-type]
-    told = {name: _plain(value) for name, value in own.items()}
-    described = {name.replace("_", " "): in_words(value) for name, value in told.items()}
+    entries = {name: _plain(value) for name, value in own.items()}
+    described = {name.replace("_", " "): in_words(value) for name, value in entries.items()}
     distribution = getattr(content, "distribution_", None)
     shown: Rows = [fact_table({**written, **described})]
     if isinstance(distribution, RectifiedGaussian):
         of_distribution = facts(distribution)
-        told |= of_distribution
+        entries |= of_distribution
         shown += [fact_table(_described(distribution, variance_shares(distribution))), *model_tables(of_distribution)]
-    return told, shown
+    return entries, shown
 
 
 # Found by the class's name, so that a model file is read without the modules of all other kinds.
@@ -313,22 +304,19 @@ _KINDS: dict[str, tuple[str, Callable[[Any, Words, Mapping[str, Any], Path], Con
 
 
 def _described(model: RectifiedGaussian, shares: list[float]) -> dict[str, str]:
-    """Columns, limits, margins where one is not normal, and the spread of the numbers."""
     limits = {}
     for name, levels in (("floor", model.floor), ("ceiling", model.ceiling)):
-        known = levels[np.isfinite(levels)]
-        if len(known):
-            others = f"; none in {counted(len(levels) - len(known), 'column')}" if len(known) < len(levels) else ""
-            limits[name] = f"{_range(known)}{others}"
+        finite = levels[np.isfinite(levels)]
+        if len(finite):
+            others = f"; none in {counted(len(levels) - len(finite), 'column')}" if len(finite) < len(levels) else ""
+            limits[name] = f"{_range(finite)}{others}"
     kinds = Counter(margin.kind for margin in model.margins or ()).most_common()
     margins = {"margins": ", ".join(f"{kind} ({counted(number, 'column')})" for kind, number in kinds)} if kinds else {}
     return {
         "columns": f"{model.n_features:,}{'' if model.feature_names is not None else ' (without names)'}",
         **(limits or {"floor": "none"}),
         **margins,
-        "latent mean": _range(model.mean),
-        "latent sd": _range(model.std),
-        "variance in the first components": ", ".join(f"{share:.1%}" for share in shares) + " (columns standardized)",
+        "variance by component": ", ".join(f"{share:.1%}" for share in shares),
     }
 
 
@@ -338,10 +326,10 @@ def _range(values: FloatArray) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """What JSON can hold: a large array by its shape, a record by its fields."""
+    """A value as JSON can hold it: a large array by its shape, a record by its fields."""
     if isinstance(value, np.ndarray):
-        margin = " x ".join(f"{size:,}" for size in value.shape)
-        return value.tolist() if value.size <= 20 and value.ndim <= 1 else f"{margin} numbers"
+        shape = " x ".join(f"{size:,}" for size in value.shape)
+        return value.tolist() if value.size <= 20 and value.ndim <= 1 else f"{shape} numbers"
     if is_dataclass(value) and not isinstance(value, type):
         return {"kind": type(value).__name__, **{f.name: _plain(getattr(value, f.name)) for f in fields(value)}}
     if isinstance(value, Mapping):
@@ -376,11 +364,7 @@ def in_words(value: Any) -> str:
 
 
 _LIKELIHOOD = ("log_likelihood", "n_parameters", "rows", "aic", "bic")
-_IN_TABLES = {"columns", "likelihood", "strongest_correlations", "share_floored_by_column", "n_features"}
-_IN_TABLES |= {"floor", "ceiling", "diagnostics"}
-# Assembly: pairs of columns are learned one by one, and then made one matrix that can be a covariance.
-_ASSEMBLY = {
-    "smallest_eigenvalue": "of the pairs to one matrix: smallest eigenvalue before",
-    "shift_max": "correlations moved by at most",
-    "shift_rms": "by a root mean square of",
-}
+# Entries that other lines and tables show, and numbers of the methods, which --json alone has.
+_LEFT_TO_JSON = {"columns", "likelihood", "strongest_correlations", "share_floored_by_column", "n_features", "floor"}
+_LEFT_TO_JSON |= {"ceiling", "diagnostics", "log_likelihood", "n_parameters", "nearest", "shrinkage"}
+_LEFT_TO_JSON |= {"pairs_never_above_together", "nonnegative_mean", "effective_rows", "rounds", "settled"}

@@ -1,5 +1,4 @@
-"""A judged table in numbers, tables and pictures: the most outlying rows and cells, and the table without its bad
-cells."""
+"""Outlying rows and cells in numbers, tables and pictures, and the table without its bad cells."""
 
 from __future__ import annotations
 
@@ -39,24 +38,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MANY = (
-    "Take them for outliers only if the others are normal above their floors: of skewed columns, which unrelu fit"
-    " names, the tail is flagged; --margins auto learns how they are skewed."
+    "That is more than chance has it. They are outliers only if the other rows fit the model: the tail of a skewed"
+    " column is flagged as well, unless --margins auto fits it."
 )
 _FLAGGED = (
-    "Flagged: the p-value is below the false alarm rate, as it is for {:.3g} % of the inlier rows. Weight: how much"
-    " the row counted in the fit; a flagged row of weight 1.00 is outlying, but no more outlying than some inlier"
-    " rows are."
+    "Cells: standard deviations from the value that the row's other cells predict. Weight: how much the row counted in"
+    " the fit; a flagged row of weight 1.00 is no more outlying than some inlier rows are."
 )
 _CELLS = (
-    "Score: standard deviations between a cell and what the rest of its row predicts, for a cell at its limit as far as"
-    " it should have been beyond; predicted: mean ± standard deviation of the uncut value, in the table's units."
-    " Bad: the probability that a cell is none of its row's, by which they are sorted."
+    "Residual: standard deviations from the value that the row's other cells predict. Predicted: mean ± standard"
+    " deviation of the value before censoring, in the table's units. Bad: the probability that the cell does not belong"
+    " to its row, by which cells are sorted."
 )
 _MOST_SHOWN = 10  # columns whose cells were changed
-_FAR = 4.0  # standard deviations that a clean table hardly has
+_FAR = 4.0  # standard deviations that few cells of a clean table have
 _BINS = 60
 _DEPTH = 3.0  # the axis shows scores this many times as far below the typical one as the threshold is
-_CALM = 3.0  # standard deviations up to which colours are about linear, and logarithmic beyond
+_LINEAR = 3.0  # standard deviations up to which colours are about linear; then they are logarithmic
 _MOST_ROWS, _MOST_COLUMNS = 25, 30
 _MOST_NUMBERS, _MOST_WIDE = 150, 12  # cells, and columns of them, that can be read
 _FEW_ROWS = 8
@@ -65,20 +63,20 @@ _FEW_ROWS = 8
 # --- rows -----------------------------------------------------------------------------------------
 
 
-def _drivers_in_words(verdict: Verdict, names: Sequence[str], row: int) -> str:
-    """A row's most outlying cells as people read them, "As +7.2, Pb -4.1"."""
-    return ", ".join(f"{names[column]} {size:+.1f}" for column, size in verdict.drivers(row))
+def _drivers_in_words(scored: Verdict, names: Sequence[str], row: int) -> str:
+    """A row's most outlying cells, "As +7.2, Pb -4.1"."""
+    return ", ".join(f"{names[column]} {size:+.1f}" for column, size in scored.drivers(row))
 
 
 def score_lines(
-    detector: FloorOutlierDetector, verdict: Verdict, ids: Mapping[str, Sequence[str]]
+    detector: FloorOutlierDetector, scored: Verdict, ids: Mapping[str, Sequence[str]]
 ) -> Iterator[dict[str, Any]]:
-    """One line per row, for a file: its ``ids``, columns of text, and what the detector says of it.
+    """One line per row, for a file: its ``ids``, columns of text, its score, p-value and most outlying cells.
 
-    The cells of all flagged rows must have been looked at. Weights are told where the detector was fitted to the same
+    ``scored`` must have the cells of all flagged rows. Lines have a weight where the detector was fitted to the same
     rows; rows are counted from 1.
     """
-    flagged, names = verdict.flagged, labels(detector.distribution_)
+    flagged, names = scored.flagged, labels(detector.distribution_)
     weights: FloatArray | None = getattr(detector, "row_weights_", None)
     for start in range(0, len(flagged), ROWS_AT_A_TIME):
         at = slice(start, start + ROWS_AT_A_TIME)
@@ -86,47 +84,46 @@ def score_lines(
         yield {
             "row": rows + 1,
             **{name: list(texts[at]) for name, texts in ids.items()},
-            "score": verdict.scores[at],
-            "p_value": verdict.p_values[at],
+            "score": scored.scores[at],
+            "p_value": scored.p_values[at],
             "outlier": flagged[at].astype(np.int8),
             **({} if weights is None else {"weight": weights[at]}),
-            "drivers": [_drivers_in_words(verdict, names, row) if flagged[row] else None for row in rows.tolist()],
+            "drivers": [_drivers_in_words(scored, names, row) if flagged[row] else None for row in rows.tolist()],
         }
 
 
 @facts.register
-def _(verdict: Verdict, detector: FloorOutlierDetector, ids: Mapping[str, Sequence[str]]) -> Facts:
-    """Of the rows only the most outlying."""
+def _(scored: Verdict, detector: FloorOutlierDetector, ids: Mapping[str, Sequence[str]]) -> Facts:
     names, most_outlying = labels(detector.distribution_), []
     weights: FloatArray | None = getattr(detector, "row_weights_", None)
-    for row in verdict.top.tolist():
-        drivers = [{"column": names[j], "residual": size} for j, size in verdict.drivers(row)]
+    for row in scored.top.tolist():
+        drivers = [{"column": names[j], "residual": size} for j, size in scored.drivers(row)]
         most_outlying.append(
             {
                 "row": row + 1,
                 **({"id": {name: texts[row] for name, texts in ids.items()}} if ids else {}),
-                "score": float(verdict.scores[row]),
-                "p_value": float(verdict.p_values[row]),
-                "outlier": bool(verdict.flagged[row]),
+                "score": float(scored.scores[row]),
+                "p_value": float(scored.p_values[row]),
+                "outlier": bool(scored.flagged[row]),
                 **({} if weights is None else {"weight": float(weights[row])}),
                 "drivers": drivers,
             }
         )
     return {
-        "rows": len(verdict.scores),
-        "flagged": int(verdict.flagged.sum()),
-        "expected_if_clean": len(verdict.scores) * detector.false_alarm_rate,
+        "rows": len(scored.scores),
+        "flagged": int(scored.flagged.sum()),
+        "expected_if_clean": len(scored.scores) * detector.false_alarm_rate,
         "false_alarm_rate": detector.false_alarm_rate,
-        "threshold": verdict.threshold,
+        "threshold": scored.threshold,
         "most_outlying": most_outlying,
     }
 
 
 @rows.register
-def _(verdict: Verdict, by: str, detector: FloorOutlierDetector, ids: Mapping[str, Sequence[str]]) -> Rows:
-    told, names = facts(verdict, detector, ids), labels(detector.distribution_)
+def _(scored: Verdict, by: str, detector: FloorOutlierDetector, ids: Mapping[str, Sequence[str]]) -> Rows:
+    entries, names = facts(scored, detector, ids), labels(detector.distribution_)
     n, found, expected, most_outlying = (
-        told[name] for name in ("rows", "flagged", "expected_if_clean", "most_outlying")
+        entries[name] for name in ("rows", "flagged", "expected_if_clean", "most_outlying")
     )
     shown: Rows = [
         f"Scored {counted(n, 'row')} of {counted(len(names), 'column')} by {by}.",
@@ -140,48 +137,47 @@ def _(verdict: Verdict, by: str, detector: FloorOutlierDetector, ids: Mapping[st
         return shown
     weighted = "weight" in most_outlying[0]
     if weighted:
-        shown.append(_FLAGGED.format(100.0 * detector.false_alarm_rate))
+        shown.append(_FLAGGED)
     for row in most_outlying:
         row["p"] = f"{row['p_value']:.2g}" if row["p_value"] >= 1e-99 else "< 1e-99"
         row["flagged"] = "yes" if row["outlier"] else "no"
-        row["cells"] = _drivers_in_words(verdict, names, row["row"] - 1)
+        row["cells"] = _drivers_in_words(scored, names, row["row"] - 1)
     columns = [(">score", "{score:.4g}"), (">p-value", "{p}"), (">flagged", "{flagged}")]
     columns += [(">weight", "{weight:.2f}")] * weighted
-    columns += [("most outlying cells, in standard deviations given the others", "{cells}")]
+    columns += [("most outlying cells", "{cells}")]
     return [*shown, table_of(most_outlying, *_row_columns(ids), *columns)]
 
 
 def _row_columns(ids: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """Of a table for people: the row's number, and its ids."""
+    """The first columns of a table for people: the row's number, and its ids."""
     return [(">row", "{row:,}"), *((f">{name}", f"{{id[{name}]}}") for name in ids)]
 
 
 # --- cells ----------------------------------------------------------------------------------------
 
 
-class OutlierCellCounts:
-    """The ``top`` most outlying cells of a table, or all from the most outlying on, and what the rest of each row
-    predicts.
+class OutlyingCells:
+    """The ``top`` most outlying cells, or all in this order, each with its prediction by the rest of its row.
 
-    ``judged``: of all cells, signed standard deviations and probabilities of being bad, NaN where missing. ``blocks``
-    are the same rows again, ``numbers`` theirs in the table, where they are only some. ``ids`` say which row is which.
+    ``scores``: signed standard deviations and probabilities of being bad of all cells, NaN where missing. ``blocks``
+    are the same rows, ``numbers`` theirs in the table if they are only some; ``ids`` are the table's columns of text.
     """
 
     def __init__(
         self,
         model: RectifiedGaussian,
-        judged: tuple[FloatArray, FloatArray],
+        scores: tuple[FloatArray, FloatArray],
         blocks: Iterable[Cells],
         top: int | None,
         ids: Mapping[str, Sequence[str]],
         numbers: Numbers | None = None,
     ) -> None:
-        outlier_score, probability = judged
+        outlier_score, probability = scores
         size, bad = np.abs(outlier_score).ravel(), probability.ravel()
-        known = np.flatnonzero(~np.isnan(size))
-        near = known
-        if top is not None and 0 < top < len(known):  # no need to sort them all
-            near = known[bad[known] >= np.partition(bad[known], -top)[-top]]
+        seen = np.flatnonzero(~np.isnan(size))
+        near = seen
+        if top is not None and 0 < top < len(seen):  # no need to sort them all
+            near = seen[bad[seen] >= np.partition(bad[seen], -top)[-top]]
         order = near[np.lexsort((-size[near], -bad[near]))][:top]
         rows, columns = np.divmod(order, outlier_score.shape[1])
         found, first = np.full((3, len(rows)), np.nan), 0  # values, means, standard deviations given the rest of a row
@@ -199,20 +195,20 @@ class OutlierCellCounts:
             "value": found[0],
             "predicted_mean": found[1],
             "predicted_std": found[2],
-            "score": outlier_score[rows, columns],
+            "residual": outlier_score[rows, columns],
             "bad_probability": probability[rows, columns],
         }
-        n_far = int(np.count_nonzero(size[known] > _FAR))
+        n_far = int(np.count_nonzero(size[seen] > _FAR))
         self._counts = {
             "rows": len(outlier_score),
-            "cells_scored": len(known),
-            "cells_bad": int(np.count_nonzero(bad[known] > 0.5)),
+            "cells_scored": len(seen),
+            "cells_bad": int(np.count_nonzero(bad[seen] > 0.5)),
             "cells_beyond_4": n_far,
-            "expected_beyond_4": 2.0 * float(ndtr(-_FAR)) * len(known),
+            "expected_beyond_4": 2.0 * float(ndtr(-_FAR)) * len(seen),
         }
 
     def lines(self, size: int = ROWS_AT_A_TIME) -> Iterator[dict[str, Any]]:
-        """One line per cell, for a file, so many at a time."""
+        """One line per cell, for a file, ``size`` of them at a time."""
         for start in range(0, max(len(self._rows), 1), max(size, 1)):
             at = slice(start, start + size)
             rows = self._rows[at].tolist()
@@ -224,7 +220,7 @@ class OutlierCellCounts:
             }
 
     def facts(self, most: int) -> Facts:
-        """Of the cells the most outlying."""
+        """Counts, and the most outlying cells."""
         names, first = ("row", "column", *self._numbers), next(self.lines(most))
         lines = zip(*(np.asarray(first[name]).tolist() for name in names), strict=True)
         cells = [dict(zip(names, line, strict=True)) for line in lines]
@@ -233,27 +229,27 @@ class OutlierCellCounts:
         return {**self._counts, "most_outlying_cells": cells}
 
     def rows(self, by: str, most: int) -> Rows:
-        """``by``: by whom, and how long it took."""
-        told = self.facts(most)
-        expected = told["expected_beyond_4"]
+        """``by``: the model in use, and the time it took."""
+        entries = self.facts(most)
+        expected = entries["expected_beyond_4"]
         shown: Rows = [
-            f"Scored {counted(told['cells_scored'], 'cell')} in {counted(told['rows'], 'row')} of"
+            f"Scored {counted(entries['cells_scored'], 'cell')} in {counted(entries['rows'], 'row')} of"
             f" {counted(len(self.names), 'column')} by {by}.",
-            f"{counted(told['cells_bad'], 'cell')} rather bad than not.",
-            f"{counted(told['cells_beyond_4'], 'cell')} beyond 4 standard deviations; a clean table of that size that"
-            f" the model fits would have at most about {expected:,.{0 if expected >= 10 else 1}f}.",
+            f"{counted(entries['cells_bad'], 'cell')} bad with a probability above 0.5.",
+            f"{counted(entries['cells_beyond_4'], 'cell')} with a residual above 4 or below -4; a clean table of that"
+            f" size that the model fits would have at most about {expected:,.{0 if expected >= 10 else 1}f}.",
         ]
-        if not told["most_outlying_cells"]:
+        if not entries["most_outlying_cells"]:
             return shown
         columns = [*_row_columns(self._ids), ("column", "{column}"), (">value", "{value:.4g}")]
-        columns += [(">predicted", "{predicted_mean:.4g} ± {predicted_std:.2g}"), (">score", "{score:+.1f}")]
-        return [*shown, _CELLS, table_of(told["most_outlying_cells"], *columns, (">bad", "{bad_probability:.3f}"))]
+        columns += [(">predicted", "{predicted_mean:.4g} ± {predicted_std:.2g}"), (">residual", "{residual:+.1f}")]
+        return [*shown, _CELLS, table_of(entries["most_outlying_cells"], *columns, (">bad", "{bad_probability:.3f}"))]
 
 
 class Cleaning:
-    """A table, the detector of its bad cells, and what becomes of them: missing, or imputed.
+    """A table whose bad cells become missing, or are imputed.
 
-    Columns of which more than a third would be bad are named and left as they are.
+    A warning names columns of which more than a third would be bad; these stay as they are.
     """
 
     def __init__(self, detector: FloorOutlierDetector, table: Samples, impute: bool, level: float) -> None:
@@ -275,15 +271,15 @@ class Cleaning:
         left: BoolArray = too_many(np.sum(n_bad, axis=0), np.sum(there, axis=0))
         if left.any():
             warn(
-                "More than a third of the cells, or of those off their limit, would be bad in"
-                f" {label_columns(left, self._names)}: rather the column is not what the model says than so many cells"
-                " are bad, and all of them are left as they are.",
+                "More than a third of the cells, or of those between their limits, would be bad in"
+                f" {label_columns(left, self._names)}: the model does not fit such a column, and its cells stay as they"
+                " are. Try other --margins, or leave it out.",
                 "not-cleaned",
             )
         self._bad &= ~left
 
     def write(self, path: Path) -> None:
-        """The table without its bad cells; what was and what became of them is kept."""
+        """Write the table without its bad cells, and keep their old and new values for ``write_changes``."""
         write_rows(path, self._cleaned(), self._names, self._ids)
 
     def _cleaned(self) -> Iterator[FloatArray]:
@@ -304,7 +300,7 @@ class Cleaning:
         self._old, self._new = np.concatenate(old), np.concatenate(new)
 
     def write_changes(self, path: Path) -> None:
-        """A line for every changed cell, in the order of the table."""
+        """Write a line for every changed cell, in the order of the table."""
         import pyarrow as pa
 
         rows, columns = np.nonzero(self._bad)
@@ -313,13 +309,15 @@ class Cleaning:
             **{name: [texts[row] for row in rows.tolist()] for name, texts in self._ids.items()},
             "column": [self._names[j] for j in columns.tolist()],
             "old": self._old,
-            "new": pa.array(self._new, from_pandas=True),  # nothing, where it was made missing
+            "new": pa.array(self._new, from_pandas=True),  # empty where it was made missing
             "bad_probability": self._probability[rows, columns],
         }
         write_columns(path, iter([changes]))
 
     def picture(self) -> Figure:
-        return bad_cell_picture(self._detector.outlier_score(self._table), self._probability, self._names)
+        return bad_cell_picture(
+            self._detector.cell_outlier_score(self._table, signed=True), self._probability, self._names
+        )
 
     def facts(self) -> Facts:
         """How many cells were changed, column by column."""
@@ -332,11 +330,11 @@ class Cleaning:
         }
 
     def rows(self, by: str) -> Rows:
-        """``by``: by whom, and how long it took."""
-        told, what = self.facts(), "imputed" if self._impute else "made missing"
-        n, rows = told["changed"], told["rows"]
-        shown: Rows = [f"{counted(n, 'cell')} of {told['cells']:,} in {counted(rows, 'row')} {what}, by {by}."]
-        most = sorted(told["changed_by_column"].items(), key=lambda each: -each[1])[:_MOST_SHOWN]
+        """``by``: the model in use, and the time it took."""
+        entries, what = self.facts(), "imputed" if self._impute else "made missing"
+        n, rows = entries["changed"], entries["rows"]
+        shown: Rows = [f"{counted(n, 'cell')} of {entries['cells']:,} in {counted(rows, 'row')} {what}, by {by}."]
+        most = sorted(entries["changed_by_column"].items(), key=lambda each: -each[1])[:_MOST_SHOWN]
         changed = [{"name": name, "n": n, "share": n / rows} for name, n in most if n > 0]
         columns = ("column", "{name}"), (">changed", "{n:,}"), (">share", "{share:.2%}")
         return [*shown, table_of(changed, *columns)] if changed else shown
@@ -362,72 +360,71 @@ def bad_cell_picture(outlier_score: FloatArray, bad: FloatArray, names: tuple[st
     return figure
 
 
-def outlier_picture(verdict: Verdict, names: Sequence[str], false_alarm_rate: float) -> Figure:
-    """Two panels: how many rows score how low, and where the most outlying rows are outlying (if any are given)."""
-    shown = len(verdict.top) > 0
-    flagged = int(np.count_nonzero(verdict.scores < verdict.threshold))
-    title = f"{flagged:,} of {len(verdict.scores):,} rows flagged as outliers"
+def outlier_picture(scored: Verdict, names: Sequence[str], false_alarm_rate: float) -> Figure:
+    """Two panels: the distribution of the scores, and the cells of the most outlying rows, if there are any."""
+    shown = len(scored.top) > 0
+    flagged = int(np.count_nonzero(scored.scores < scored.threshold))
+    title = f"{flagged:,} of {len(scored.scores):,} rows flagged as outliers"
     figure = new_figure((13.0, 5.8) if shown else (7.5, 5.8), title)
     panels: Any = figure.subplots(1, 2, width_ratios=[1.0, 1.15]) if shown else [figure.subplots()]
-    _draw_scores(panels[0], verdict, false_alarm_rate)
+    _draw_scores(panels[0], scored, false_alarm_rate)
     if shown:
-        _draw_cells(figure, panels[1], verdict, names)
+        _draw_cells(figure, panels[1], scored, names)
     return figure
 
 
-def score_edges(verdict: Verdict) -> FloatArray:
+def score_edges(scored: Verdict) -> FloatArray:
     """Edges of the bins; scores below the first are gathered in the first bin, or one far row would hide the others."""
-    simulated, scores = verdict.model_scores, verdict.scores
+    simulated, scores = scored.model_scores, scored.scores
     typical = float(np.median(simulated))
-    lowest = typical - _DEPTH * (typical - min(verdict.threshold, typical))
+    lowest = typical - _DEPTH * (typical - min(scored.threshold, typical))
     lowest = max(lowest, min(float(scores.min()), float(simulated.min())))
     highest = max(float(scores.max()), float(simulated.max()))
     return np.linspace(lowest, max(highest, lowest + 1e-9), _BINS + 1)
 
 
-def _draw_scores(axes: Axes, verdict: Verdict, false_alarm_rate: float) -> None:
-    edges = score_edges(verdict)
-    table, model = (np.histogram(np.maximum(s, edges[0]), edges)[0] for s in (verdict.scores, verdict.model_scores))
-    expected = model * (len(verdict.scores) / len(verdict.model_scores))
+def _draw_scores(axes: Axes, scored: Verdict, false_alarm_rate: float) -> None:
+    edges = score_edges(scored)
+    table, model = (np.histogram(np.maximum(s, edges[0]), edges)[0] for s in (scored.scores, scored.model_scores))
+    expected = model * (len(scored.scores) / len(scored.model_scores))
     axes.stairs(table, edges, fill=True, color=HIDDEN, label="rows of the table")
     axes.stairs(expected, edges, color=LEARNED, linewidth=2, label="as many clean rows of the model")
-    label = f"threshold, with {100.0 * false_alarm_rate:.3g} % of clean rows left of it"
-    axes.axvline(verdict.threshold, color=NAIVE, linestyle="--", linewidth=1.5, label=label)
+    label = f"threshold: {100.0 * false_alarm_rate:.3g} % of clean rows are left of it"
+    axes.axvline(scored.threshold, color=NAIVE, linestyle="--", linewidth=1.5, label=label)
     axes.set_yscale("log")
     axes.set_ylim(0.5, 3.0 * max(float(table.max()), float(expected.max()), 1.0))
     tidy(axes, "Scores: outliers are left of the dashed line", "score (log density of a row)", "rows")
-    farther = int(np.count_nonzero(verdict.scores < edges[0]))
+    farther = int(np.count_nonzero(scored.scores < edges[0]))
     if farther:
-        words = f"← {counted(farther, 'row')}, down to {verdict.scores.min():.3g}"
+        words = f"← {counted(farther, 'row')}, down to {scored.scores.min():.3g}"
         axes.annotate(words, (0.09, 0.74), xycoords="axes fraction", color=INK, fontsize=9)
     # An opaque legend: the dashed line must not run through its words.
     axes.legend(framealpha=1.0, edgecolor="none", fontsize=9, loc="upper left")
 
 
-def _draw_cells(figure: Figure, axes: Axes, verdict: Verdict, every_name: Sequence[str]) -> None:
+def _draw_cells(figure: Figure, axes: Axes, scored: Verdict, every_name: Sequence[str]) -> None:
     import matplotlib
     from matplotlib.colors import AsinhNorm
 
-    rows, d = verdict.top[:_MOST_ROWS], len(every_name)
-    outlier_score = np.array([verdict.cells.whole[row] for row in rows.tolist()]).reshape(len(rows), d)
+    rows, d = scored.top[:_MOST_ROWS], len(every_name)
+    outlier_score = np.array([scored.cells.whole[row] for row in rows.tolist()]).reshape(len(rows), d)
     largest = np.nanmax(np.abs(outlier_score), axis=0, initial=0.0)
     columns = np.sort(np.argsort(-largest, kind="stable")[:_MOST_COLUMNS])  # those with the most outlying cells
     values = outlier_score[:, columns]
-    known = np.abs(values[np.isfinite(values)])
-    limit = max(float(known.max(initial=0.0)), 2.0 * _CALM)
+    limit = max(float(np.abs(values[np.isfinite(values)]).max(initial=0.0)), 2.0 * _LINEAR)
     colours = matplotlib.colormaps[BOTH_SIGNS].with_extremes(bad="#E4E4E4")
-    norm = AsinhNorm(linear_width=_CALM, vmin=-limit, vmax=limit)
+    norm = AsinhNorm(linear_width=_LINEAR, vmin=-limit, vmax=limit)
     mesh = axes.pcolormesh(np.clip(values, -limit, limit), cmap=colours, norm=norm, edgecolors="white", linewidth=1.0)
     axes.invert_yaxis()
     left_out = d - len(columns)
     title = f"The {len(rows)} most outlying rows" if len(rows) > 1 else "The most outlying row"
-    title += f" ({left_out:,} calmer columns left out)" if left_out else ""
+    title += f" ({left_out:,} less outlying columns left out)" if left_out else ""
     tidy(axes, title, "", "row of the table", frame=False)
     name_columns(axes, [every_name[column] for column in columns], longest=16, room=60, first=0.5)
     axes.set_yticks(np.arange(len(rows)) + 0.5, [f"{row + 1:,}" for row in rows.tolist()], fontsize=8)
     axes.tick_params(length=0)
     if len(rows) < _FEW_ROWS:
-        # A few rows are not blown up to the height of the picture.
+        # A few rows would fill the height of the picture.
         axes.set_box_aspect(0.1 * len(rows))
         axes.set_anchor("N")
     if values.size <= _MOST_NUMBERS and len(columns) <= _MOST_WIDE:

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 KINDS = (".png", ".svg", ".pdf")
 
-# Okabe and Ito's colours, told apart by all eyes; the learned model is always blue.
+# Okabe and Ito's colours, which colour-blind readers can distinguish; the fitted model is always blue.
 LEARNED, NAIVE, SEEN, HIDDEN, INK = "#0072B2", "#D55E00", "#9BD0F0", "#D0D0D0", "#333333"
 BOTH_SIGNS = "RdBu_r"  # red above 0, blue below
 
-MOST_CELLS = 240  # rows and columns of an image; more would not be told apart
+MOST_CELLS = 240  # rows and columns of an image; more could not be seen
 MOST_NAMES = 30
 
 Numbers: TypeAlias = NDArray[np.intp]
@@ -84,7 +84,7 @@ def parts_of(
 
 
 def panels_of(figure: Figure | SubFigure, high: int, wide: int, count: int) -> list[Axes]:
-    """So many axes of a grid, row by row; nothing is drawn in the others."""
+    """The first ``count`` axes of a grid, row by row; the others stay empty."""
     axes = list(figure.subplots(high, wide, squeeze=False).ravel())
     for spare in axes[count:]:
         spare.set_axis_off()
@@ -126,7 +126,7 @@ def evenly(count: int, most: int) -> Numbers:
 
 
 def cells_of(samples: Samples, rows: Numbers, columns: Numbers) -> FloatArray:
-    """Some rows and columns of a table, in the order asked for; the table is read block by block."""
+    """Some rows and columns of a table, in the given order; the table is read block by block."""
     cells = np.empty((len(rows), len(columns)))
     for block in samples.blocks():
         here = (rows >= block.first_row) & (rows < block.first_row + len(block.values))
@@ -135,7 +135,7 @@ def cells_of(samples: Samples, rows: Numbers, columns: Numbers) -> FloatArray:
 
 
 def draw_signed(axes: Axes, values: FloatArray, limit: float, **more: Any) -> AxesImage:
-    """An image of numbers of both signs, in full colours from the limit on: white is 0, grey not known."""
+    """An image of numbers of both signs, in full colours from the limit on: white is 0, grey missing."""
     import matplotlib
 
     colours = matplotlib.colormaps[BOTH_SIGNS].with_extremes(bad=HIDDEN)
@@ -143,9 +143,9 @@ def draw_signed(axes: Axes, values: FloatArray, limit: float, **more: Any) -> Ax
 
 
 def brightest(values: FloatArray, percentile: float) -> float:
-    """The size from which on colours are full: a percentile of the known values' sizes."""
-    known = np.abs(values[~np.isnan(values)])
-    return (float(np.percentile(known, percentile)) if len(known) else 0.0) or 1.0
+    """The size from which on colours are full: a percentile of the values' sizes, without missing ones."""
+    sizes = np.abs(values[~np.isnan(values)])
+    return (float(np.percentile(sizes, percentile)) if len(sizes) else 0.0) or 1.0
 
 
 def name_columns(
@@ -157,7 +157,7 @@ def name_columns(
     size: float = 8.0,
     first: float = 0.0,
 ) -> None:
-    """The columns' names below the axes, unless there are too many; flat where so many letters have room."""
+    """The columns' names below the axes, unless there are too many; horizontal where their letters have room."""
     if len(names) > most:
         return
     short = [short_name(name, longest) for name in names]

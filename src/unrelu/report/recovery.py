@@ -1,4 +1,4 @@
-"""Recovered matrices, and rows recovered through a known layer, in numbers, tables and pictures."""
+"""Recovered matrices, and rows recovered through a given layer, in numbers, tables and pictures."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 _MOST_COMPONENTS = 20
-# T = C A' + 1 b' tells C, A and b only up to a shift of C that b takes back: the gauge says which of them is meant.
+# T = C A' + 1 b' determines C, A and b only up to a shift of C that b takes back: the gauge chooses one.
 _GAUGES = {
     "centered": "latent vectors have mean 0, the bias is T's column mean",
     "orthogonal": "the bias is orthogonal to the components",
     "bayes": "between centered and orthogonal",
     "zero": "there is no bias",
 }
-_WEAK = "too seldom above the floor to be determined: filled in, a guess"
+_WEAK = "too seldom above the floor to be determined: filled in by a guess"
 _MOST_BARS, _MOST_BAR_PANELS = 60, 5
 _COMPONENTS = "Components: loadings of the columns, and share of the variance"
 _MOST_COLUMNS = 10  # with most outliers
 _BRIGHTEST = 98.0  # percentile of the heights from which on colours are full
-_WIDEST, _BINS = 10.0, 40  # noise scales that the histogram shows; what is beyond stands in its outer bins
+_WIDEST, _BINS = 10.0, 40  # noise scales that the histogram shows; larger residuals stand in its outer bins
 _HEIGHTS = "height over the floor,\nin units of the column's root mean square"
 
 
@@ -75,7 +75,7 @@ def _variance_shares(recovery: ReLUMatrixRecovery) -> FloatArray:
 
 @facts.register
 def _(recovery: ReLUMatrixRecovery) -> Facts:
-    """Of each component, the strongest first, its share and the columns that it moves most."""
+    """The components, the strongest first: the share of each, and its columns with the largest loadings."""
     report, names, shares, components = recovery.report_, _names_of(recovery), _variance_shares(recovery), []
     for name, share, row in zip(numbered("c", len(shares)), shares, recovery.components_, strict=True):
         strongest = np.argsort(-np.abs(row), kind="stable")[:3].tolist()
@@ -91,8 +91,8 @@ def _(recovery: ReLUMatrixRecovery) -> Facts:
 
 @rows.register
 def _(recovery: ReLUMatrixRecovery, before: Mapping[str, str] = {}) -> Rows:
-    """How the recovery went, name by name, below what is known ``before``; the numbers tried; the components."""
-    report, names, told = recovery.report_, _names_of(recovery), facts(recovery)
+    """How the recovery went, name by name, below the lines ``before``; the ranks tried; the components."""
+    report, names, entries = recovery.report_, _names_of(recovery), facts(recovery)
     chosen = f", chosen of {len(report.component_errors)} by held-out cells" if report.component_errors else ""
     missing = f"; {report.share_missing:.1%} of the cells missing" if report.share_missing else ""
     described = {
@@ -107,12 +107,12 @@ def _(recovery: ReLUMatrixRecovery, before: Mapping[str, str] = {}) -> Rows:
     }
     if report.noise is not None:
         described["noise"] = f"{report.noise:.4g} (standard deviation inside the rectifier)"
-    if told["weak_columns"]:
-        described["weak columns"] = f"{listed(told['weak_columns'], most=8)} ({_WEAK})"
+    if entries["weak_columns"]:
+        described["weak columns"] = f"{listed(entries['weak_columns'], most=8)} ({_WEAK})"
     if report.weak_rows:
         described["weak rows"] = f"{report.weak_rows:,} ({_WEAK})"
     if recovery.margins_ is not None:
-        margins = listed([f"{name} {words}" for name, words in zip(names, told["margins"], strict=True)], most=8)
+        margins = listed([f"{name} {words}" for name, words in zip(names, entries["margins"], strict=True)], most=8)
         described["margins"] = f"{margins} (components and bias are of latent values)"
     tables: Rows = [fact_table(described)]
     if report.component_errors:
@@ -121,22 +121,22 @@ def _(recovery: ReLUMatrixRecovery, before: Mapping[str, str] = {}) -> Rows:
             for count, error in report.component_errors
         ]
         tables.append(Table((">components", ">error on held-out cells", ""), tried))
-    for component in told["components"]:
+    for component in entries["components"]:
         component["loadings"] = ", ".join(f"{each['column']} {each['loading']:+.3g}" for each in component["strongest"])
     columns = (
         ("<component", "{name}"),
         (">variance", "{share:.1%}"),
         ("strongest columns, and their loadings", "{loadings}"),
     )
-    return [*tables, table_of(told["components"], *columns, most=_MOST_COMPONENTS)]
+    return [*tables, table_of(entries["components"], *columns, most=_MOST_COMPONENTS)]
 
 
 def factor_cells(recovery: ReLUMatrixRecovery, table: Samples) -> tuple[FloatArray, FloatArray, BoolArray, Numbers]:
-    """Heights over the floor (latent ones, with shapes) in the table, NaN where missing, and in T; which are at the
-    floor; and all columns in the order shown.
+    """Heights over the floor (latent ones, with margins) in the table, NaN where missing, and in T; cells at the floor;
+    and all columns in the order shown.
 
-    Rows go by their part in the first component, columns by its share in them: so sorted, T changes smoothly. They are
-    evenly thinned out if there are many.
+    Rows are sorted by their part in the first component, columns by its share in them, so that T changes smoothly. Of
+    many rows or columns evenly spread ones are shown.
     """
     floor = recovery.floor_
     if recovery.margins_ is not None:
@@ -154,7 +154,7 @@ def factor_cells(recovery: ReLUMatrixRecovery, table: Samples) -> tuple[FloatArr
     return heights, hidden, heights <= float(recovery.floor_tolerance), order
 
 
-# --- rows through a known layer ---------------------------------------------------------------------
+# --- rows through a given layer ---------------------------------------------------------------------
 
 
 def column_shares(rows: LatentRows) -> FloatArray:
@@ -165,7 +165,7 @@ def column_shares(rows: LatentRows) -> FloatArray:
 
 @facts.register
 def _(found: LatentRows, names: Sequence[str] | None) -> Facts:
-    """Of the rows, counted from 1, only those that are ambiguous, or could not be recovered."""
+    """The report, columns with most outliers, and rows (from 1) that are ambiguous or could not be recovered."""
     report, shares = found.report, column_shares(found)
     ambiguous, bad = [row + 1 for row in report.ambiguous_rows], [(row + 1, why) for row, why in report.bad_rows]
     labels = names_or_numbers(names, len(shares))
@@ -182,7 +182,7 @@ def _(found: LatentRows, names: Sequence[str] | None) -> Facts:
 
 @rows.register
 def _(found: LatentRows, by: str, names: Sequence[str] | None) -> Rows:
-    """``by``: through what, and how long it took."""
+    """``by``: the file of the layer, and the time it took."""
     report = found.report
     n_missing = int(np.isnan(found.outliers[found.done]).sum())
     missing = f"; {counted(n_missing, 'missing cell')} filled in" if n_missing else ""
@@ -192,9 +192,7 @@ def _(found: LatentRows, by: str, names: Sequence[str] | None) -> Rows:
         "latent numbers": f"{report.n_components:,} per row",
         "method": f"{report.method}{prior}",
         "outliers": f"{report.share_outliers:.1%} of the values{missing}",
-        "noise scale": "not known"
-        if report.noise_scale is None
-        else f"{report.noise_scale:.4g} (median over the rows)",
+        "noise scale": "unknown" if report.noise_scale is None else f"{report.noise_scale:.4g} (median over the rows)",
     }
     for what, which in (("ambiguous", report.ambiguous_rows), ("skipped", [row for row, _ in report.bad_rows])):
         if which:
@@ -209,16 +207,16 @@ def _(found: LatentRows, by: str, names: Sequence[str] | None) -> Rows:
 def recovered_cells(
     rows: LatentRows, floor: FloatArray, table: Samples, most: int = MOST_CELLS
 ) -> tuple[FloatArray, FloatArray, BoolArray, FloatArray]:
-    """Heights over the floor in the table, and clean, evenly thinned out if there are many, NaN where missing; which
-    are outliers; and all residuals in noise scales, but for values at the floor that are clean there as well."""
+    """Heights over the floor in the table and in the clean one, of evenly spread rows and columns, NaN where missing;
+    the outliers; and all residuals in noise scales, but for values that are at the floor in both."""
     n, d = rows.clean.shape
     given = cells_of(table, np.arange(n), np.arange(d))
     differences = given - rows.clean
     with np.errstate(divide="ignore", invalid="ignore"):
         sizes = differences / rows.noise_scale[:, None]
-    told = ~np.isnan(sizes) & ((rows.clean > floor) | (differences != 0.0))
+    counts = ~np.isnan(sizes) & ((rows.clean > floor) | (differences != 0.0))
     shown = np.ix_(evenly(n, most), evenly(d, most))
-    return (given - floor)[shown], (rows.clean - floor)[shown], rows.flagged[shown], sizes[told]
+    return (given - floor)[shown], (rows.clean - floor)[shown], rows.flagged[shown], sizes[counts]
 
 
 # --- pictures ---------------------------------------------------------------------------------------
@@ -391,7 +389,7 @@ def _draw_sizes(axes: Axes, sizes: FloatArray) -> None:
     axes.plot(centers[near], expected[near], color=LEARNED, linewidth=2, label="normal noise")
     axes.set_yscale("log")
     axes.set_ylim(0.5, 10.0 * max(float(counts.max(initial=0)), float(expected.max(initial=0.0)), 1.0))
-    censoring = int((np.abs(sizes) > _WIDEST).sum())
-    words = f" ({censoring:,} beyond ±{_WIDEST:g}, in the outer bins)" if censoring else ""
+    far = int((np.abs(sizes) > _WIDEST).sum())
+    words = f" ({far:,} outside ±{_WIDEST:g}, in the outer bins)" if far else ""
     tidy(axes, f"Given minus clean{words}", "in units of the row's noise scale", "values")
     axes.legend(frameon=False, fontsize=9, loc="upper right")

@@ -1,5 +1,4 @@
-"""What reports share: names, numbers with errors, diagnostics in words, and tables in files with the ids of their
-rows."""
+"""What reports share: names, numbers with errors, diagnostics in words, tables in files beside columns of text."""
 
 from __future__ import annotations
 
@@ -25,30 +24,30 @@ Rows: TypeAlias = list[str | Table]
 ROWS_AT_A_TIME = 100_000  # of a table that is written line by line
 
 
-# Every result is told by these two, whatever its class: those of this package have methods of the same names, those of
-# the core are registered where their pictures are.
+# Every result is shown by these two, whatever its class: classes of this package have methods of the same names, those
+# of the core are registered where their pictures are.
 
 
 @singledispatch
 def facts(result: Any, *about: Any, **known: Any) -> Facts:
     """All that a result says, for JSON: by names, numbers as they are."""
-    told: Facts = result.facts(*about, **known)
-    return told
+    entries: Facts = result.facts(*about, **known)
+    return entries
 
 
 @singledispatch
 def rows(result: Any, *about: Any) -> Rows:
-    """The same for people: lines of text and tables. ``about`` begins with by whom, and how long it took."""
-    told: Rows = result.rows(*about)
-    return told
+    """The same for people: lines of text and tables. ``about`` begins with the model in use, and the time it took."""
+    lines: Rows = result.rows(*about)
+    return lines
 
 
 def table_of(
     records: Iterable[Mapping[str, Any]], *columns: tuple[str, str], title: str = "", most: int | None = None
 ) -> Table:
-    """A line for every record; a column is a head, and what stands below it of a record: ("mean", "{mean:.4g}").
+    """A line for every record; a column is a head and the form of a record's cell below it: ("mean", "{mean:.4g}").
 
-    A number that is not there, NaN, is left out.
+    A missing number, NaN, is left out.
 
     >>> table_of([{"name": "As", "mean": 0.25}], ("column", "{name}"), (">mean", "{mean:.2f}")).lines
     [['As', '0.25']]
@@ -67,7 +66,7 @@ def labels(model: RectifiedGaussian) -> tuple[str, ...]:
 
 
 def numbered(letter: str, count: int) -> tuple[str, ...]:
-    """What tables call components (c0, c1, ...), hidden units (h0, ...) and inputs (z0, ...)."""
+    """Names of components (c0, c1, ...), hidden units (h0, ...) and inputs (z0, ...) in tables."""
     return tuple(f"{letter}{index}" for index in range(count))
 
 
@@ -85,43 +84,40 @@ def with_error(value: float, stderr: float | None) -> str:
 
 
 def margin_words(margin: Margin) -> str:
-    """A margin's name, and the exponent of a power."""
-    return f"power {margin.exponent:.2f}" if isinstance(margin, BoxCox) else margin.kind
+    """A margin's name, and the exponent of a Box-Cox transformation."""
+    return f"boxcox {margin.exponent:.2f}" if isinstance(margin, BoxCox) else margin.kind
 
 
 def diagnostic_words(diagnostic: Diagnostic, words: Callable[[str], str]) -> str:
-    """What was seen and what to do; ``words`` turns parameters into options."""
+    """What the table shows, and what to do; ``words`` turns parameters into options."""
     return words(f"{diagnostic.words[0].upper()}{diagnostic.words[1:]} {diagnostic.remedy}")
 
 
-def diagnostic_table(diagnostics: Sequence[Diagnostic], names: Sequence[str], words: Callable[[str], str]) -> Table:
-    """What the table shows and the model does not expect, kind by kind."""
+def diagnostic_rows(diagnostics: Sequence[Diagnostic], names: Sequence[str], words: Callable[[str], str]) -> Rows:
+    """What the table shows and the model does not expect, kind by kind, with one remedy each.
+
+    >>> diagnostic_rows([], (), str)
+    ['No warnings about the fit.']
+    """
+    if not diagnostics:
+        return ["No warnings about the fit."]
     lines = []
     for diagnostic in diagnostics:
         shown = [names[j] for j in diagnostic.columns]
         if diagnostic.values:
             shown = [f"{name} ({value:.4g})" for name, value in zip(shown, diagnostic.values, strict=True)]
         lines.append((diagnostic.kind, listed(shown, most=8), diagnostic_words(diagnostic, words)))
-    return Table(("diagnostic", "columns", "what was seen, and what to do"), lines)
-
-
-def trust_line(diagnostics: Sequence[Diagnostic]) -> str:
-    """Whether an answer can be trusted, in one sentence.
-
-    >>> trust_line([])
-    'Nothing seen in the table speaks against the answer.'
-    >>> trust_line([Diagnostic("skewed", (0, 3), "", ""), Diagnostic("few-rows", (), "", "")])
-    'Doubtful, so that the answer may be wrong: skewed (2 columns), few-rows.'
-    """
-    if not diagnostics:
-        return "Nothing seen in the table speaks against the answer."
+    table = Table(("warning", "columns", "what the table shows, and what to do"), lines)
     if [each.kind for each in diagnostics] == ["left-out"]:
         where = counted(len(diagnostics[0].columns), "column")
-        return f"The answer is that of the rows and cells that belong together: others were left out ({where})."
-    told = [
+        return [
+            f"The answer is that of the rows and cells that belong together: others were left out ({where}).",
+            table,
+        ]
+    kinds = [
         f"{each.kind} ({counted(len(each.columns), 'column')})" if each.columns else each.kind for each in diagnostics
     ]
-    return f"Doubtful, so that the answer may be wrong: {', '.join(told)}."
+    return [f"The answer may be wrong: {', '.join(kinds)}.", table]
 
 
 # --- in files -------------------------------------------------------------------------------------
@@ -134,7 +130,7 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def level_name(level: float) -> str:
-    """What a column of quantiles is called."""
+    """The name of a column of quantiles."""
     percent = f"{100.0 * level:g}"
     return f"q{percent.zfill(2)}" if "." not in percent else f"q{percent}"
 
@@ -142,7 +138,7 @@ def level_name(level: float) -> str:
 def write_rows(
     path: Path, values: FloatArray | Iterable[FloatArray], names: Sequence[str] | None, ids: Mapping[str, Sequence[str]]
 ) -> None:
-    """Write a table, its rows or blocks of them, with the columns that are kept as text before its own."""
+    """Write a table, its rows or blocks of them, with columns of text (``ids``) before its own."""
     if not ids:
         write_table(path, values, names)
         return

@@ -1,4 +1,4 @@
-"""What ``unrelu demo`` and ``unrelu reproduce`` show: a layer learned, beside the truth; a paper's figure again."""
+"""Results of ``unrelu demo``, a learned layer beside the truth, and ``unrelu reproduce``, a paper's figure again."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def moment_errors(estimate: RectifiedGaussian, true: RectifiedGaussian) -> dict[
 
 
 def mean_absolute_skewness(rows: FloatArray) -> float:
-    """How lopsided the columns are on average; 0 for a normal distribution."""
+    """The mean over columns of the absolute skewness; 0 for normal columns."""
     return float(np.mean(np.abs(skew(rows))))
 
 
@@ -110,7 +110,7 @@ def layer_picture(
     moments: tuple[RectifiedGaussian, RectifiedGaussian, RectifiedGaussian],
     mean_stderr: FloatArray,
 ) -> Figure:
-    """Four panels: correlations and means against the truth, and two units with what the floor hid.
+    """Four panels: correlations and means against the truth, and two units with their values below the floor.
 
     ``moments``: true ones, and two estimates of them from the activations, plain and learned.
     """
@@ -133,7 +133,7 @@ def layer_picture(
     style: Any = {"fmt": "o", "color": LEARNED, "markersize": 4.5, "elinewidth": 1.0}
     of_means.errorbar(true.mean, learned.mean, bar, zorder=3, **style)
     diagonal(of_means, [true.mean, naive.mean, learned.mean - bar, learned.mean + bar])
-    tidy(of_means, "Means (means), with ± 2 standard errors", truth, estimate)
+    tidy(of_means, "Means, with ± 2 standard errors", truth, estimate)
     _note(of_means, [f"RMS error {error['mean']:.3f} of a unit's std" for error in errors])
     shares = np.mean(pre_activations <= 0.0, axis=0)
     by_share = np.argsort(shares, kind="stable").tolist()
@@ -145,13 +145,12 @@ def layer_picture(
     # One legend for all panels: dots above, normal curves below.
     dots: dict[str, Any] = {"marker": "o", "markersize": 5, "linewidth": 2}
     handles = [Line2D([], [], color=NAIVE, linestyle="--", **dots), Line2D([], [], color=LEARNED, **dots)]
-    told = ["np.mean, np.cov of the activations", "unrelu, from the same activations"]
-    figure.legend(handles, told, loc="outside lower center", ncols=2, frameon=False, handlelength=3.5)
+    words = ["np.mean, np.cov of the activations", "unrelu, from the same activations"]
+    figure.legend(handles, words, loc="outside lower center", ncols=2, frameon=False, handlelength=3.5)
     return figure
 
 
 def _draw_unit(axes: Axes, y: FloatArray, estimates: list[tuple[float, float]]) -> None:
-    """A histogram of what is seen and what is hidden, and the normal curves of two (mean, std)."""
     width = np.ptp(y) / 40.0
     # Whole multiples of the width, so that one edge is the floor.
     edges = np.arange(np.floor(y.min() / width), np.ceil(y.max() / width) + 1.0) * width
@@ -190,7 +189,7 @@ def reproduction_picture(study: Study, results: SeriesOf) -> Figure:
 
 
 def strokes(curves: tuple[Curve, ...], measures: tuple[Measure, ...]) -> list[Stroke]:
-    """One stroke for every curve and measure: colours tell curves apart, lines the measures or else the oracles."""
+    """One stroke for every curve and measure: colours distinguish curves, lines the measures or else the oracles."""
     paper = [curve for curve in curves if not curve.ours]
     drawn = []
     for number, curve in enumerate(curves):
@@ -232,7 +231,7 @@ def _draw_panels(figure: Figure, study: Study, results: SeriesOf) -> None:
 
 
 def _draw_panel(axes: Axes, results: SeriesOf, panel: Panel, drawn: list[Stroke]) -> None:
-    """Curves with error bars, a sign of infinity where a mean is beyond all numbers; ticks at the points themselves."""
+    """Curves with error bars, a sign of infinity where a mean is infinite; ticks at the points themselves."""
     axes.set_yscale("log", nonpositive="clip")
     axes.grid(axis="y", color="#E6E6E6", linewidth=0.6)
     axes.set_axisbelow(True)
@@ -244,9 +243,9 @@ def _draw_panel(axes: Axes, results: SeriesOf, panel: Panel, drawn: list[Stroke]
         _, caps, bars = axes.errorbar(series.x, mean, std, zorder=3 + order, elinewidth=0.9, capsize=2.0, **style)
         for artist in (*caps, *bars):  # a bar down to 0 or below has no end here: the layout must not look for it
             artist.set_in_layout(False)
-        censoring = series.x[~finite]
+        infinite = series.x[~finite]
         signs: dict[str, Any] = {"linestyle": "", "marker": r"$\infty$", "markersize": 10, "color": style["color"]}
-        axes.plot(censoring, np.full(len(censoring), 0.96), transform=axes.get_xaxis_transform(), **signs)
+        axes.plot(infinite, np.full(len(infinite), 0.96), transform=axes.get_xaxis_transform(), **signs)
     if panel.axis.logarithmic:
         axes.set_xscale("log")
     points = results(panel.axis, *drawn[0][:2]).x

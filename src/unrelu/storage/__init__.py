@@ -1,4 +1,4 @@
-"""Files of our own, whole or not at all, and never with pickle inside.
+"""Files of this package: written as a whole or not at all, without pickle.
 
 files.py      files written aside, then renamed
 format.py     public objects to NumPy archives of plain names and back, versioned and checked

@@ -20,7 +20,7 @@ def atomic_write(path: FilePath) -> Iterator[IO[bytes]]:
     """Open a binary file that appears at ``path`` only if the block ends without an exception."""
     given = Path(path)
     mode = stat.S_IFREG
-    with suppress(OSError):  # nothing there yet, or out of reach: opening it will say
+    with suppress(OSError):  # nothing there yet, or out of reach: opening it raises the error
         mode = stat.S_IFMT(given.stat().st_mode)
     if mode not in (stat.S_IFREG, stat.S_IFDIR):  # a pipe or device is written to, and never renamed over
         with _explained(given), open(given, "wb") as stream:
@@ -41,7 +41,7 @@ def atomic_write(path: FilePath) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _explained(target: Path, *own: Path) -> Iterator[None]:
-    """Turn what goes wrong with writing into one clear line; other files' errors pass through."""
+    """Turn errors of writing into one clear line; errors of other files pass."""
     try:
         yield
     except OutputError:

@@ -1,14 +1,14 @@
-"""Files of ours: NumPy archives without pickle, of plain names that mean something to who has never seen the code.
+"""Files of this package: NumPy archives without pickle, whose plain names can be read without the code.
 
-The entry ``header`` is JSON: the format, its version, ``details``, the names of ``arrays``, and all that is no array.
-Every other entry is an array, named by the path to its place: "covariance", "observed.count", "shapes.1.values".
-Together they are the *state* of one object of the public classes that :mod:`unrelu` names when it is imported.
+The entry ``header`` is JSON: the format, its version, ``details``, the names of ``arrays``, and everything that is no
+array. Every other entry is an array, named by the path to its place: "covariance", "observed.count",
+"margins.1.values". Together they are the *state* of one object of the public classes that :mod:`unrelu` offers.
 
-Types are the schema: a state is checked against the types of fields while objects are made of it. ``Annotated`` says
-what a type cannot: "floats d d", "ints d", "bools 2 d" (arrays whose axes have sizes; equal letters are equal sizes),
-"unbounded floats d" (not all finite), "finite" (a float), "size d" (an int that says how many d are), and of a tuple
-the letter of its size. Sizes hold for all that is inside of what has them; those that first occur inside are its own,
-and "own sizes" says so of what is like its surroundings by accident.
+Types are the schema: a state is checked against the types of fields while objects are made of it. ``Annotated`` adds
+what a type cannot express: "floats d d", "ints d", "bools 2 d" (arrays whose axes have sizes; equal letters are equal
+sizes), "unbounded floats d" (numbers may be infinite or NaN), "finite" (a float), "size d" (an int that d is equal to),
+and for a tuple the letter of its size. A size holds for all parts inside the object that has it; a size that first
+occurs inside a part is that part's own, and "own sizes" makes all sizes of a part its own.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ VERSION = 5
 _PARAMETER = "parameter in files"
 MODEL = "RectifiedGaussian"
 _OWN = ("format", "format_version", "unrelu_version", "details", "arrays")  # in a header, and no part of a state
+_PARAMETER_TYPE: Any = object  # of a parameter of an estimator, whose state :func:`_parameter` gives
 _PLAIN: dict[Any, tuple[str, type[Any]]] = {
     int: ("int", Integral),
     float: ("float", Real),
@@ -54,7 +55,7 @@ def write(path: FilePath, value: Any, details: Mapping[str, Any] | None = None) 
     """Write an object to ``path``, exactly that name; ``details`` are facts for the file's header."""
     name, arrays = type(value).__name__, dict[str, Any]()
     if name not in registry.offered("file") or type(value) is not registry.find("file", name):
-        raise InvalidParameterError(f"{value!r} cannot be saved: it is of no class that files are of.")
+        raise InvalidParameterError(f"{value!r} cannot be saved: its class has no files.")
     facts: State = parted(state_of(value), "", arrays)
     own = {"format": f"unrelu.{name}", "format_version": VERSION, "unrelu_version": __version__}
     try:
@@ -67,14 +68,14 @@ def write(path: FilePath, value: Any, details: Mapping[str, Any] | None = None) 
 
 
 def read(path: FilePath, kind: type[T]) -> T:
-    """What :func:`write` wrote, if it is of that class."""
+    """The object that :func:`write` wrote, if it is of that class."""
     header = read_header(path, kind.__name__)
     called = registry.offered("file")[kind.__name__]
     arrays = _picked(path, lambda file: {name: file[name] for name in file.files if name != "header"}, called)
     try:
         if missing := set(header.get("arrays", ())) - set(arrays):
             raise InvalidDataError(f"it lacks its array {min(missing)}")
-        with np.errstate(all="ignore"):  # a hostile number is refused, not warned of
+        with np.errstate(all="ignore"):  # a hostile number is refused, without a warning
             value: T = made_of(kind, joined({name: each for name, each in header.items() if name not in _OWN}, arrays))
     except RecursionError as error:
         raise damaged(path, "its values are nested too deep") from error
@@ -84,7 +85,7 @@ def read(path: FilePath, kind: type[T]) -> T:
 
 
 def load(path: FilePath) -> Any:
-    """Whatever was saved at ``path``: a model, a fitted estimator, peeled layers, a record, a state.
+    """The object that was saved at ``path``: a model, a fitted estimator, peeled layers, a record, a state.
 
     >>> import pathlib, tempfile
     >>> import unrelu
@@ -96,12 +97,12 @@ def load(path: FilePath) -> Any:
     """
     name = (stated_format(path) or f"unrelu.{MODEL}").removeprefix("unrelu.")
     if name not in registry.offered("file"):
-        raise ModelFileError(f"{path} holds a {name!r}, which this version does not know: upgrade unrelu.")
+        raise ModelFileError(f"{path} holds a {name!r}, which this version cannot read: upgrade unrelu.")
     return read(path, registry.find("file", name))
 
 
 def read_header(path: FilePath, name: str) -> State:
-    """What the file of an object of that class states about itself: its format and version, details, all but arrays."""
+    """The header of the file of an object of that class: its format and version, details, everything but arrays."""
     called, place = registry.offered("file")[name], os.fspath(path)
     header = _picked(path, lambda file: json.loads(file["header"].tobytes().decode()), called)
     if not isinstance(header, dict) or header.get("format") != f"unrelu.{name}":
@@ -110,7 +111,7 @@ def read_header(path: FilePath, name: str) -> State:
     if not isinstance(version, int) or version < 1:
         raise ModelFileError(f"{place} is damaged: it states no format version.")
     if version < VERSION:
-        raise ModelFileError(f"{place} is from before the first release; it is read no more: make the file again.")
+        raise ModelFileError(f"{place} is from before the first release and cannot be read: make the file again.")
     if version > VERSION:
         raise ModelFileError(
             f"{place} was written by a newer unrelu (format {version}); this one reads up to {VERSION}: upgrade unrelu."
@@ -119,7 +120,7 @@ def read_header(path: FilePath, name: str) -> State:
 
 
 def stated_header(path: FilePath) -> State:
-    """What an archive of ours states about itself, unchecked; nothing for any other file."""
+    """The header of an archive of this package, unchecked; empty for any other file."""
     with suppress(Exception):
         header = _picked(path, lambda file: json.loads(file["header"].tobytes().decode()), "file")
         return header if isinstance(header, dict) else {}
@@ -133,7 +134,7 @@ def stated_format(path: FilePath) -> str | None:
 
 
 def foreign_arrays(path: FilePath, names: Sequence[str], called: str) -> dict[str, Any]:
-    """Those of the named arrays that are in an archive of somebody's own, which messages call a ``called``."""
+    """The named arrays of an archive that is not this package's, as far as it has them; messages name it ``called``."""
     return _picked(path, lambda file: {name: file[name] for name in names if name in file.files}, called, f"a {called}")
 
 
@@ -143,13 +144,13 @@ def damaged(path: FilePath, why: object) -> ModelFileError:
 
 
 def _picked(path: FilePath, pick: Callable[[Any], T], called: str, foreign: str = "") -> T:
-    """What ``pick`` takes from the archive at ``path``; every way this can fail has its one line."""
+    """What ``pick`` takes from the archive at ``path``; every way of failing has one clear line."""
     name = os.fspath(path)
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as archive:
             unpacked = sum(entry.file_size for entry in archive.zip.infolist())
             if unpacked > os.path.getsize(path) and not foreign:
-                raise ValueError("no file of ours is packed, and this one may be so to fill the memory")
+                raise ValueError("files of this package are not compressed, and this one could fill the memory")
             return pick(archive)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise ModelFileError(f"There is no {called} {name}.") from error
@@ -157,7 +158,7 @@ def _picked(path: FilePath, pick: Callable[[Any], T], called: str, foreign: str 
         raise ModelFileError(f"{name} is a folder, not a {called}.") from error
     except PermissionError as error:
         raise ModelFileError(f"{name} may not be read: {error.strerror}.") from error
-    except Exception as error:  # the zip and array readers meet foreign bytes with a dozen exception types
+    except Exception as error:  # the readers of zip files and arrays raise a dozen types for foreign bytes
         raise ModelFileError(f"{name} is not {foreign or f'an unrelu {called}'}, or is damaged.") from error
 
 
@@ -165,7 +166,7 @@ def _picked(path: FilePath, pick: Callable[[Any], T], called: str, foreign: str 
 
 
 def parted(value: Any, place: str, arrays: dict[str, Any]) -> Any:
-    """A state as JSON holds it, None where an array was, which goes to ``arrays`` under the path to it."""
+    """A state as JSON holds it, None in place of arrays, which go to ``arrays`` by the path to their place."""
     if isinstance(value, np.ndarray):
         arrays[place] = value
         return None
@@ -204,13 +205,13 @@ def _listed(value: object) -> Any:
 
 
 # --- from objects to states, and back -------------------------------------------------------------
-# What is not written of a dataclass is a ``field(metadata={"in files": False})``. A class may say by ``STATE``, names
-# with their types, what files hold instead, and give it as ``to_state()``, take it as ``from_state(state)``. Estimators
-# have their parameters, and say by ``stored()`` which attributes of what they have learned are held.
+# Files leave out a ``field(metadata={"in files": False})`` of a dataclass. A class may have another state than its
+# fields: ``STATE``, names with their types, which ``to_state()`` gives and ``from_state(state)`` takes. The state of an
+# estimator are its parameters and the attributes that ``stored()`` names.
 
 
 def state_of(value: Any) -> Any:
-    """Objects of ours, and those in them, by plain names; anything else as it is."""
+    """Objects of this package, and the objects in them, by plain names; anything else as it is."""
     if hasattr(value, "stored"):
         names = getattr(value, "feature_names_in_", None)
         return {
@@ -223,7 +224,7 @@ def state_of(value: Any) -> Any:
         return state_of(value.to_state())
     if margins.is_margin(value):
         if type(value) not in margins.KINDS.values():
-            raise InvalidParameterError(f"A margin of one's own cannot be saved, got {value!r}.")
+            raise InvalidParameterError(f"Only margins of unrelu.margins can be saved, got {value!r}.")
         return {"margin": value.kind, **{each.name: state_of(getattr(value, each.name)) for each in fields(value)}}
     if is_dataclass(value):
         return {each.name: state_of(getattr(value, each.name)) for each in fields(value) if _is_stored(each)}
@@ -264,7 +265,7 @@ def made_of(hint: Any, state: Any, place: str = "it", sizes: dict[str, int] | No
         hints = [some[0]] * n if open_ended else some
         items = (made_of(each, state[at], f"{place}.{at}", dict(sizes)) for at, each in enumerate(hints))
         return get_origin(hint)(items)
-    if hint is _Parameter:
+    if hint is _PARAMETER_TYPE:
         return _parameter_of(state)
     if hint is Any or get_origin(hint) is Mapping:
         return _plain_json(state, place)
@@ -274,13 +275,15 @@ def made_of(hint: Any, state: Any, place: str = "it", sizes: dict[str, int] | No
 
 
 def _made_parts(parts: Mapping[str, Any], state: Any, place: str, sizes: dict[str, int]) -> State:
-    """Values by their names, of those types."""
+    """Values by their names, each of its type."""
     if not isinstance(state, dict):
-        raise InvalidDataError(f"{place} is {state!r:.60}, and no names with values")
+        raise InvalidDataError(f"{place} is {state!r:.60} instead of names with values")
     if unknown := set(state) - set(parts):
-        raise InvalidDataError(f"{place} has {min(unknown)!r}, which this version does not know")
+        raise InvalidDataError(f"{place} has {min(unknown)!r}, which this version cannot read")
     found, own = {}, dict(sizes)
     for name, hint in parts.items():
+        if name not in state and hint is _PARAMETER_TYPE:  # newer than the file: it has its default
+            continue
         if name not in state and type(None) not in get_args(hint):
             raise InvalidDataError(f"its header lacks {name!r}")
         found[name] = made_of(hint, state.get(name), name if place == "it" else f"{place}.{name}", own)
@@ -306,7 +309,7 @@ def _made_object(kind: Any, state: Any, place: str, sizes: dict[str, int]) -> An
 
 
 def _checked(value: Any, kinds: Sequence[Any], words: list[str], place: str, sizes: dict[str, int]) -> Any:
-    """A number, a text or an array as it is, if it is one of these."""
+    """A number, a text or an array as it is, if it is of the type and the sizes that are required."""
     unbounded = words[:1] == ["unbounded"]
     kind, *axes = words[unbounded:] or [""]
     if kind in _ARRAYS:
@@ -325,7 +328,7 @@ def _checked(value: Any, kinds: Sequence[Any], words: list[str], place: str, siz
             raise InvalidDataError(f"{place} holds values that are not finite")
         return value
     if not set(kinds) <= set(_PLAIN):
-        raise NotImplementedError(f"{place} needs a word on what its state is")
+        raise NotImplementedError(f"{place} needs an annotation of its state")
     types = [_PLAIN[each] for each in kinds]
     is_one = any(isinstance(value, base) and isinstance(value, bool) == (word == "bool") for word, base in types)
     if not is_one or (float in kinds and isinstance(value, int) and abs(value) > _LARGEST):
@@ -333,7 +336,7 @@ def _checked(value: Any, kinds: Sequence[Any], words: list[str], place: str, siz
     if kind == "finite" and not np.isfinite(value):
         raise InvalidDataError(f"{place} is {value}")
     if kind == "size" and (not 0 <= value < _MOST or sizes.setdefault(axes[0], value) != value):
-        raise InvalidDataError(f"{place} is {value!r:.60}, which its arrays do not fit")
+        raise InvalidDataError(f"{place} is {value!r:.60}, which does not fit its arrays")
     return value
 
 
@@ -355,7 +358,7 @@ def _parts_of(kind: Any) -> dict[str, Any]:
     """The names in the state of an object of that class, and their types."""
     if hasattr(kind, "stored"):
         return {
-            "parameters": Annotated[Any, dict.fromkeys(signature(kind).parameters, _Parameter)],
+            "parameters": Annotated[Any, dict.fromkeys(signature(kind).parameters, _PARAMETER_TYPE)],
             "n_features_in": Annotated[int, "size d"] | None,
             "feature_names_in": Annotated[tuple[str, ...], "d"] | None,
             **{name.strip("_"): hint for name, hint in kind.stored().items()},
@@ -368,7 +371,7 @@ def _parts_of(kind: Any) -> dict[str, Any]:
 
 
 def _classes(hint: Any) -> list[type[Any]]:
-    """The classes of ours that a class or a union means, and those derived from them."""
+    """The classes of this package that a class or a union means, and those derived from them."""
     if hint is margins.Margin:
         return list(margins.KINDS.values())
     found: list[type[Any]] = []
@@ -383,13 +386,13 @@ def _classes_below(kind: type[Any]) -> list[type[Any]]:
 
 
 def _one_of(kinds: Sequence[Any], state: Any) -> Any:
-    """The class whose names a state has."""
+    """The class that has the names of a state."""
     if kinds[0] in margins.KINDS.values():
         called = state.get("margin") if isinstance(state, dict) else state
         for kind in kinds:
             if kind.kind == called:
                 return kind
-        raise InvalidDataError(f"it holds a margin {called!r:.40}, which this version does not know")
+        raise InvalidDataError(f"it holds a margin {called!r:.40}, which this version cannot read")
     if len(kinds) == 1 or not isinstance(state, dict):
         return kinds[0]
     return min(kinds, key=lambda kind: len(set(_parts_of(kind)) ^ set(state)))
@@ -398,19 +401,15 @@ def _one_of(kinds: Sequence[Any], state: Any) -> Any:
 # --- parameters of estimators ---------------------------------------------------------------------
 
 
-class _Parameter:
-    """The type of a parameter of an estimator, which is what :func:`_parameter` tells."""
-
-
 @dataclass(frozen=True)
 class Unsaved:
-    """Stands for a parameter that no file can hold, such as a generator or an object of the user's own."""
+    """Stands for a parameter that no file can hold, such as a generator or an object of a user's class."""
 
     text: str
 
 
 def _parameter(value: Any) -> Any:
-    """A parameter as a state has it; what is neither plain nor public is told as text."""
+    """A parameter as a state has it: its text, where it is neither plain nor of a public class."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, bool | int | float | str):
@@ -433,7 +432,7 @@ def _parameter(value: Any) -> Any:
 
 
 def _parameter_of(state: Any) -> Any:
-    """What :func:`_parameter` told."""
+    """The parameter of a state that :func:`_parameter` gave."""
     if isinstance(state, list):
         return [_parameter_of(item) for item in state]
     if not isinstance(state, dict):
@@ -447,11 +446,11 @@ def _parameter_of(state: Any) -> Any:
     if "margin" in state:
         return made_of(margins.Margin, state["margin"], "margin")
     if (name := state.get("object")) not in registry.offered(_PARAMETER):
-        raise InvalidDataError(f"it holds a {name!r:.40}, which this version does not know")
+        raise InvalidDataError(f"it holds a {name!r:.40}, which this version cannot read")
     kind = registry.find(_PARAMETER, name)
     given, hints = {key: _parameter_of(item) for key, item in state["parameters"]}, get_type_hints(kind)
     if unknown := set(given) - {each.name for each in fields(kind)}:
-        raise InvalidDataError(f"{name} has {min(unknown, key=str)!r}, which this version does not know")
+        raise InvalidDataError(f"{name} has {min(unknown, key=str)!r}, which this version cannot read")
     for key, value in given.items():
         if hints.get(key) in _PLAIN:
             made_of(hints[key], value, f"{name}.{key}")

@@ -22,7 +22,7 @@ _FEW_CELLS = 2**15  # that are copied before a kernel is loaded
 
 
 def read_texts(column: Any, decimal: str) -> tuple[NDArray[Any], Seen]:
-    """A column of Arrow as text, its numbers, and what was seen: plain numbers at once, others one by one.
+    """The numbers of an Arrow column of text, and its other cells: plain numbers are read at once, others singly.
 
     See :func:`unrelu.tables.cells.read_distinct`.
     """
@@ -32,21 +32,21 @@ def read_texts(column: Any, decimal: str) -> tuple[NDArray[Any], Seen]:
     if decimal == ",":
         numbers = compute.replace_substring(numbers, ",", ".")
     values = np.array(numbers.cast(pa.float64()).to_numpy(zero_copy_only=False))
-    known = values[~np.isnan(values)]
-    seen = Seen(smallest=float(known.min()), largest=float(known.max())) if len(known) else Seen()
-    odd = compute.and_(compute.is_valid(text), compute.invert(plain))
-    if compute.any(odd).as_py():
-        coded = text.filter(odd).dictionary_encode()
+    there = values[~np.isnan(values)]
+    seen = Seen(smallest=float(there.min()), largest=float(there.max())) if len(there) else Seen()
+    not_plain = compute.and_(compute.is_valid(text), compute.invert(plain))
+    if compute.any(not_plain).as_py():
+        coded = text.filter(not_plain).dictionary_encode()
         texts = [decoded(each.as_py()) for each in coded.dictionary.cast(pa.binary())]
         read, others = read_distinct(texts, np.asarray(coded.indices), decimal)
         values = values.astype(read.dtype)
-        values[np.flatnonzero(odd)] = read
+        values[np.flatnonzero(not_plain)] = read
         seen = seen.merge(others)
     return values, seen
 
 
 def seen_in(columns: Iterable[tuple[int, Any]], decimal: str) -> dict[int, Seen]:
-    """What pieces of Arrow's columns say that is no plain number, by column. Raises UnreadableCell."""
+    """The cells of Arrow's columns that are no plain numbers, by column. Raises UnreadableCell."""
     seen: dict[int, Seen] = {}
     for position, column in columns:
         seen[position] = seen.get(position, Seen()).merge(read_texts(column, decimal)[1])
@@ -83,7 +83,7 @@ def _numbers(column: Any) -> NDArray[Any]:
 
 
 class _StoredColumns(TableFile):
-    """What the kinds share that have a schema, which tells names and types before any row is read."""
+    """A file with a schema, which has names and types before any row is read."""
 
     kind: str
     n_rows: int
@@ -95,7 +95,7 @@ class _StoredColumns(TableFile):
         self._decimal = reading.decimal or "."
         with damage_reported(self.name, self.kind):
             schema, self.n_rows = self._open_schema()
-            # A frame's index is stored as a column, but says which row this is, not what was measured.
+            # A frame's index is stored as a column, but numbers the rows: it is no measurement.
             index = (schema.pandas_metadata or {}).get("index_columns", [])
             fields = [each for each in enumerate(schema) if each[1].name not in index]
         self._places, self._types = [place for place, _ in fields], [field.type for _, field in fields]
@@ -110,7 +110,7 @@ class _StoredColumns(TableFile):
         raise NotImplementedError
 
     def _stored_rows(self) -> list[int]:
-        """The rows of every piece that can be read without those before it; none where there is no such piece."""
+        """The numbers of rows of the pieces that can be read on their own; none where there is no such piece."""
         raise NotImplementedError
 
     def _columns(self, wanted: Sequence[int], rows: int = _ROWS) -> Iterator[list[Any]]:
@@ -135,9 +135,9 @@ class _StoredColumns(TableFile):
             for position in texts:
                 cells = chain.from_iterable(_cells(column) for (column,) in self._columns([position]))
                 for row, cell in enumerate(cells, start=1):
-                    faults.look(row_and_line(row, None), position, cell)
+                    faults.add(row_and_line(row, None), position, cell)
         if held or faults:
-            raise InputFileError(f"{self.name}: {faults.told(held, self.n_columns)}")
+            raise InputFileError(f"{self.name}: {faults.describe(held, self.n_columns)}")
         single = all(types.is_float32(self._types[at]) or types.is_float16(self._types[at]) for at in wanted)
         return np.dtype(np.float32 if single else np.float64)
 
@@ -187,7 +187,7 @@ class ParquetTable(_StoredColumns):
                     for batch in opened.iter_batches(batch_size=rows, columns=names, row_groups=[group]):
                         left -= batch.num_rows
                         yield batch
-                    if left:  # pyarrow may take a damaged page for the end
+                    if left:  # pyarrow may read a damaged page as the end
                         raise ValueError(f"it lacks {left:,} rows")
 
 
@@ -211,7 +211,7 @@ class FeatherTable(_StoredColumns):
                     yield file, map(file.get_batch, every)
 
     def _stored_rows(self) -> list[int]:
-        """None of a stream: where a batch starts only those before it can tell."""
+        """No piece of a stream: the start of a batch follows from those before it."""
         with self._opened([0]) as (reader, batches):
             return [batch.num_rows for batch in batches] if isinstance(reader, pa.ipc.RecordBatchFileReader) else []
 
@@ -229,7 +229,7 @@ class FeatherTable(_StoredColumns):
 
 
 def _other_kind(kind: Any) -> str | None:
-    """What columns of an Arrow type hold, in words; None for numbers. All-empty columns have the type null."""
+    """The content of a column of an Arrow type, in words; None for numbers. Empty columns have the type null."""
     numbers = (types.is_floating, types.is_integer, types.is_boolean, types.is_decimal, types.is_null)
     if any(test(kind) for test in numbers):
         return None

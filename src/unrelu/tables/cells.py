@@ -1,8 +1,8 @@
-"""Cells of text: what one says, columns of them as numbers, and what becomes of the limits that they state.
+"""Cells of text: numbers, limits and words in them, columns of them as numbers, and the limits that they state.
 
 A cell "<0.25" passes four hands: its file makes the column numbers with marks (:func:`read_distinct`, by what
 :func:`read_cell` says), ``FileSamples`` puts the cell where :func:`stated_limits` says (:func:`at_limits`),
-``PreparedRows`` shows it as learners want it, and the question sums it.
+``PreparedRows`` makes of it what learners take, and the question sums it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,9 +27,9 @@ from unrelu.validation import check_choice, counted, listed, warn
 # --- one cell ---------------------------------------------------------------------------------------
 
 
-# What the fast reader takes for missing, said to nobody.
+# Read as missing by the fast reader, without a note.
 PLAIN_MISSING = ("", "NA", "NaN", "nan", "null", "N/A")
-# Words in any case; those that are not plain are told.
+# Words in any case; a note names those that are not plain.
 _MISSING = frozenset({*map(str.casefold, PLAIN_MISSING), "none", "-", "--", "–", "—", ".", "#n/a", "n.a.", "n.a"})
 _NOT_DETECTED = frozenset(
     (
@@ -62,21 +62,18 @@ _GROUPED = {
 }
 
 
-class Cell(NamedTuple):
-    """``kind``: "number", "grouped" (a number with thousands separators), "estimated" (a number with a code such as
-    J), "missing", "nondetect", "below", "above", "between" (of which ``value`` is the lower end)."""
-
-    kind: str
-    value: float = float("nan")
+Cell = tuple[str, float]
+"""Its kind: "number", "grouped" (a number with thousands separators), "estimated" (a number with a code such as J),
+"missing", "nondetect", "below", "above", "between" (of which this is the lower end); and its number, or NaN."""
 
 
 def read_cell(text: str, decimal: str = ".") -> Cell | None:
-    """What a cell says; None where that cannot be told.
+    """The content of a cell; None where it cannot be read.
 
     >>> read_cell("< 0,25", decimal=","), read_cell("1,234.5")
-    (Cell(kind='below', value=0.25), Cell(kind='grouped', value=1234.5))
-    >>> read_cell("n.d.").kind, read_cell("NA").kind, read_cell("abc")
-    ('nondetect', 'missing', None)
+    (('below', 0.25), ('grouped', 1234.5))
+    >>> read_cell("n.d."), read_cell("NA"), read_cell("abc")
+    (('nondetect', nan), ('missing', nan), None)
     """
     text = text.strip()
     number = _number(text, decimal)
@@ -84,14 +81,14 @@ def read_cell(text: str, decimal: str = ".") -> Cell | None:
         return number
     word = re.sub(r"\s+", " ", text.casefold()).replace("< ", "<")
     if word in _MISSING:
-        return Cell("missing")
+        return "missing", np.nan
     if word in _NOT_DETECTED or is_not_detected(word):
-        return Cell("nondetect")
+        return "nondetect", np.nan
     limit = _LIMIT.fullmatch(text)
     number = None if limit is None else _number(limit[2], decimal)
     if limit is None or number is None:
         return _laboratory_cell(text, decimal)
-    return None if np.isinf(number.value) else Cell(_SIGN[limit[1]], number.value)
+    return None if np.isinf(number[1]) else (_SIGN[limit[1]], number[1])
 
 
 def _laboratory_cell(text: str, decimal: str) -> Cell | None:
@@ -99,27 +96,25 @@ def _laboratory_cell(text: str, decimal: str) -> Cell | None:
 
     def number(digits: str) -> float | None:
         cell = _number(digits, decimal)
-        return None if cell is None else cell.value
+        return None if cell is None else cell[1]
 
     if qualified := qualified_cell(text, number):
-        return Cell(*qualified)
+        return qualified
     ends = interval_cell(text, number)
-    return None if ends is None else Cell("between", ends[0])
+    return None if ends is None else ("between", ends[0])
 
 
 def _number(text: str, decimal: str) -> Cell | None:
     if _PLAIN[decimal].fullmatch(text):
-        return Cell("number", float(text.replace(decimal, ".")))
+        return "number", float(text.replace(decimal, "."))
     if _INFINITE.fullmatch(text):
-        return Cell("number", float(text))
+        return "number", float(text)
     grouped = _GROUPED[decimal].fullmatch(text)
-    if grouped is None:
-        return None
-    return Cell("grouped", float(text.replace(grouped[1], "").replace(decimal, ".")))
+    return None if grouped is None else ("grouped", float(text.replace(grouped[1], "").replace(decimal, ".")))
 
 
 def plain_float(text: str | float) -> float | None:
-    """The number that Python reads; None where it reads none."""
+    """The number that Python reads in a text; None where there is none."""
     try:
         return float(text)
     except ValueError:
@@ -133,7 +128,7 @@ def decimal_vote(text: str) -> str | None:
     return possible[0] if len(possible) == 1 else None
 
 
-# --- how tables are to be read ------------------------------------------------------------------------
+# --- options for reading ------------------------------------------------------------------------------
 
 
 LIMITS, NONDETECT = ("one", "highest", "missing", "cell"), ("missing", "floor")
@@ -143,9 +138,9 @@ ColumnKey = str | int
 
 @dataclass(frozen=True)
 class Reading:
-    """What :func:`unrelu.tables.open_samples` is asked for besides files; see there.
+    """The options of :func:`unrelu.tables.open_samples`; see there.
 
-    ``columns``: all by default, in the order asked for, less those to ``drop`` or to keep as text, ``ids``.
+    ``columns``: all by default, in the given order, less those to ``drop`` or to keep as text, ``ids``.
     """
 
     columns: tuple[ColumnKey, ...] = ()
@@ -182,7 +177,7 @@ _SIDE = {"below": -1.0, "nondetect": -1.0, "above": 1.0}
 
 
 class UnreadableCell(ValueError):
-    """A cell is no number, no limit, and no known word; its text is the message."""
+    """A cell is no number, no limit, and no word of the lists above; its text is the message."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,11 +211,11 @@ class Seen:
 
 
 def read_distinct(texts: Sequence[str], codes: NDArray[np.integer[Any]], decimal: str) -> tuple[NDArray[Any], Seen]:
-    """A column of text as numbers, and what was seen: cell i is ``texts[codes[i]]``. Raises UnreadableCell.
+    """A column of text (cell i is ``texts[codes[i]]``) as numbers, and its cells that are not plain.
 
     The numbers are complex where a cell states a limit or was not detected: the imaginary part is -1 where a cell is
-    at most its number (NaN where it was not detected), 1 where it is at least. So readers and blocks pass cells on
-    without knowing, until :func:`at_limits` ends that.
+    at most its number (NaN where it was not detected), 1 where it is at least. Readers and blocks pass such numbers on
+    until :func:`at_limits` makes limits of them. Raises UnreadableCell.
     """
     values: list[float | complex] = []
     seen = Seen()
@@ -245,7 +240,7 @@ def read_distinct(texts: Sequence[str], codes: NDArray[np.integer[Any]], decimal
 
 
 def column_phrase(names: Sequence[str] | None, position: int) -> str:
-    """How messages call a column of a file: by name, or by its number."""
+    """A column of a file in messages: its name, or its number."""
     return f"column number {position} (the first is 0)" if names is None else f"column {names[position]!r}"
 
 
@@ -254,11 +249,11 @@ def stated_limits(
 ) -> tuple[CellLimits | None, dict[int, float]]:
     """One floor and one ceiling a column, None where no cell states any; or columns whose cells have their own.
 
-    With limits="highest" a column's floor is its highest limit, and its ceiling its lowest one. What was not detected
-    is, where it is to be floored, at the value given for it, or the column's limit (the smallest of several), or else
-    at its smallest number. Cells have limits of their own with limits="cell", and where a column has no single limit
-    and nothing else was asked for: such columns come with the level of what was not detected. Raises InvalidDataError
-    where one limit a column was asked for and a column has several.
+    With limits="highest" a column's floor is its highest limit, and its ceiling its lowest one. With nondetect="floor"
+    cells that were not detected are at the value given for them, or the column's limit (the smallest of several), or
+    else at its smallest number. Cells have limits of their own with limits="cell", and by default where a column has no
+    single limit: such columns come with the level of their cells that were not detected. Raises InvalidDataError with
+    limits="one" where a column has several.
     """
     floor: dict[int, float] = {}
     ceiling: dict[int, float] = {}
@@ -295,7 +290,7 @@ def stated_limits(
 def _nondetect_level(
     cells: Seen, names: Sequence[str] | None, position: int, has_limit: bool, reading: Reading
 ) -> float | None:
-    """Where cells that were not detected are; None where there are none, or they are at the limit that others state."""
+    """The level of cells that were not detected; None where there are none, or others state their limit."""
     if not (reading.floors_nondetects and cells.n_not_detected):
         return None
     given = reading.nondetect
@@ -329,10 +324,10 @@ def _several_limits(sign: str, stated: set[float], chosen: float, extreme: float
 def at_limits(
     values: NDArray[Any], limits: CellLimits | None, own: Mapping[int, float], reading: Reading
 ) -> tuple[Floats, NDArray[np.int8] | None]:
-    """Rows of :func:`read_distinct` as numbers, those beyond their column's limit cut to it.
+    """Rows of :func:`read_distinct` as numbers, censored at their column's limit.
 
-    ``limits`` and ``own`` are those of :func:`stated_limits`. Where columns have cells with own limits, also -1 or 1
-    where a number is only a limit, 0 elsewhere.
+    ``limits`` and ``own`` are those of :func:`stated_limits`. Where cells have limits of their own, also -1 or 1 where
+    a number is only a limit, 0 elsewhere.
     """
     if limits is None and not own and not np.iscomplexobj(values):
         return values, None
@@ -353,14 +348,14 @@ def at_limits(
     return values, censoring if own else None
 
 
-def told(
+def text_cell_notes(
     seen: Mapping[int, Seen],
     names: Sequence[str],
     limits: CellLimits | None,
     reading: Reading,
     own: Mapping[int, float],
 ) -> list[str]:
-    """What text cells were read as, one line a column; ``limits`` and ``own`` are :func:`stated_limits`."""
+    """The reading of text cells, one line a column; ``limits`` and ``own`` are :func:`stated_limits`."""
     floor, ceiling = (dict(limits.floor), dict(limits.ceiling)) if limits else ({}, {})
     lines = []
     for position, cells in sorted(seen.items()):
@@ -368,34 +363,34 @@ def told(
         became["grouped"] = "read with thousands separators"
         became["estimated"] = "read as numbers that were estimated"
         if position in floor:
-            became["below"] = f"put at the floor {floor[position]:g}"
+            became["below"] = f"censored at the floor {floor[position]:g}"
         if position in ceiling:
-            became["above"] = f"put at the ceiling {ceiling[position]:g}"
+            became["above"] = f"censored at the ceiling {ceiling[position]:g}"
         if position in own:
-            became["below"] = became["above"] = "kept as limits of single cells"
+            became["below"] = became["above"] = "censored, each at its own limit"
         if reading.floors_nondetects and position in own:
-            became["nondetect"] = f"kept with the floor {own[position]:g}"
+            became["nondetect"] = f"censored at {own[position]:g}"
         elif reading.floors_nondetects and position in floor:
             became["nondetect"] = became["below"]
         written = [("below", f"<{value:g}", count) for value, count in sorted(cells.below.items())]
         written += [("above", f">{value:g}", count) for value, count in sorted(cells.above.items())]
         written += [(kind, repr(text), count) for (kind, text), count in sorted(cells.words.items())]
-        said = []
+        notes = []
         for kind, group in groupby(written, key=lambda each: each[0]):
             each = list(group)
             number, texts = sum(count for *_, count in each), listed((text for _, text, _ in each), most=3)
-            said.append(f"{counted(number, 'cell')} {texts} {became[kind]}")
-        if said:
-            lines.append(f"{names[position]}: {', '.join(said)}")
+            notes.append(f"{counted(number, 'cell')} {texts} {became[kind]}")
+        if notes:
+            lines.append(f"{names[position]}: {', '.join(notes)}")
     return lines
 
 
 def warn_of_nondetects(seen: Mapping[int, Seen], names: Sequence[str], reading: Reading) -> None:
-    """Warn of low values that are taken for missing, unless that was asked for."""
+    """Warn of low values that are read as missing by default."""
     columns = [f"{names[j]!r} ({cells.n_not_detected:,})" for j, cells in sorted(seen.items()) if cells.n_not_detected]
     if columns and reading.nondetect is None:
         warn(
             f"Cells that were not detected are low, but were read as missing: column {listed(columns)}."
-            " nondetect='floor' puts them at the floor; nondetect='missing' says that missing is right.",
+            " nondetect='floor' puts them at the floor; nondetect='missing' keeps them missing, without this warning.",
             "nondetect",
         )

@@ -28,9 +28,9 @@ from unrelu.validation import suggestion
 
 
 def match_columns(tables: Sequence[TableFile], reading: Reading) -> tuple[list[list[int]], list[dict[str, int]]]:
-    """Positions, in every file, of the columns asked for, and of those kept as text by what they are called.
+    """Positions, in every file, of the columns of numbers, and by name of the columns of text.
 
-    The first file says which columns there are and in which order; the others are matched by name.
+    The first file determines the columns and their order; the others are matched by name.
     """
     first = tables[0]
     places = [_places(table) for table in tables]
@@ -38,17 +38,17 @@ def match_columns(tables: Sequence[TableFile], reading: Reading) -> tuple[list[l
     ids = list(dict.fromkeys(_label(first, key, places[0]) for key in reading.ids))
     for label in [label for label in keep if label in ids]:
         raise InputFileError(
-            f"{first.name}: {column_phrase(first.column_names, places[0][label])} is asked for both as a number and as"
-            " text: leave it out of columns= or of id=."
+            f"{first.name}: {column_phrase(first.column_names, places[0][label])} is among columns= and id=: leave it"
+            " out of one of them."
         )
     drop = {_label(first, key, set().union(*places)) for key in reading.drop} | {*ids}
-    asked = keep or [label for label in places[0] if label not in first.labels]
-    wanted = [label for label in dict.fromkeys(asked) if label not in drop]
+    features = keep or [label for label in places[0] if label not in first.labels]
+    wanted = [label for label in dict.fromkeys(features) if label not in drop]
     if not wanted:
         raise InputFileError(f"{first.name}: no column is left to read. Drop fewer columns.")
     for table, place in zip(tables[1:], places[1:], strict=True):
-        known = places[0].keys() | drop | table.labels
-        extra = [] if keep else [label for label in place if label not in known]
+        accounted = places[0].keys() | drop | table.labels
+        extra = [] if keep else [label for label in place if label not in accounted]
         _refuse_other_columns(first, table, [label for label in [*wanted, *ids] if label not in place], extra)
     prefix = "id" if first.column_names is None else ""
     return (
@@ -71,10 +71,10 @@ def _places(table: TableFile) -> dict[str, int]:
     return places
 
 
-def _label(table: TableFile, key: ColumnKey, known: Iterable[str]) -> str:
+def _label(table: TableFile, key: ColumnKey, labels: Iterable[str]) -> str:
     """The label that ``key`` stands for; a number means that column of the first file."""
     names = table.column_names
-    if isinstance(key, str) and key in known:
+    if isinstance(key, str) and key in labels:
         return key
     if isinstance(key, int) and 0 <= key < table.n_columns:
         return str(key) if names is None else names[key]
@@ -121,17 +121,17 @@ _EXAMPLE = "site == 'A' and (dose > 3 or year in [2023, 2024]); a name with spac
 Column = tuple[str, bool]
 """A column's name, and whether it is compared as text."""
 Cells = tuple[NDArray[Any], NDArray[np.bool_]]
-"""The cells of a column, and which of them are known."""
+"""The cells of a column, and which of them are not missing."""
 Answer = Callable[[Mapping[Column, Cells]], NDArray[np.floating[Any]]]
-"""Whether rows meet a condition, told from their cells: 1 if they do, 0 if not, 0.5 where that is not known."""
+"""Cells of rows -> 1 for rows that meet a condition, 0 for those that do not, 0.5 where a missing cell decides."""
 
 
 class Condition:
     """Comparisons of a row's cells, joined by and, or, not.
 
-    The text is parsed as a Python expression and never run: whatever is not a comparison is refused. A column compared
-    with a text is compared as text, with a number as a number. A cell that is missing meets no comparison, and no
-    opposite of one, as in SQL (Kleene's logic).
+    The text is parsed as a Python expression and never run: anything but comparisons is refused. A column is compared
+    as text with a text, as numbers with a number. A missing cell meets no comparison, and no negation of one, as in SQL
+    (Kleene's logic).
     """
 
     def __init__(self, text: str) -> None:
@@ -165,12 +165,12 @@ class Condition:
             case ast.Compare(left=left, ops=ops, comparators=others):
                 parts = [self._compared(*pair) for pair in zip([left, *others], ops, others, strict=False)]
             case _:
-                raise self._refusal("holds what is no comparison")
+                raise self._refusal("has a part that is no comparison")
         return lambda cells: join.reduce([part(cells) for part in parts])
 
     def _compared(self, left: ast.expr, by: ast.cmpop, right: ast.expr) -> Answer:
         if type(by) not in _COMPARED:
-            raise self._refusal("holds what is no comparison")
+            raise self._refusal("has a part that is no comparison")
         compare, several = _COMPARED[type(by)], isinstance(by, ast.In | ast.NotIn)
         ends = (left, right)
         names = [self._quoted.get(end.id, end.id) if isinstance(end, ast.Name) else None for end in ends]
@@ -185,15 +185,14 @@ class Condition:
 
         def answer(cells: Mapping[Column, Cells]) -> NDArray[np.floating[Any]]:
             sides = [cells[name, text] if name else None for name in names]
-            known = np.logical_and.reduce([side[1] for side in sides if side is not None])
+            there = np.logical_and.reduce([side[1] for side in sides if side is not None])
             first, second = (constants[0] if side is None else [side[0]] for side in sides)
             met = np.any([compare(one, other) for one in first for other in second], axis=0)
-            return np.where(known, met != isinstance(by, ast.NotIn), 0.5)
+            return np.where(there, met != isinstance(by, ast.NotIn), 0.5)
 
         return answer
 
     def _constants(self, node: ast.expr, several: bool) -> list[str | float]:
-        """A number or a text, or several of them."""
         match node:
             case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items) if several and items:
                 return [constant for each in items for constant in self._constants(each, False)]
@@ -203,11 +202,11 @@ class Condition:
                 return [float(number)]
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)) if not several:
                 return [-float(number)]
-        raise self._refusal("compares with what is no number, text or list of them")
+        raise self._refusal("compares a column with something else than a number, a text or a list of them")
 
 
-def cells_known(cells: Sequence[str] | NDArray[Any], as_text: bool) -> Cells:
-    """Cells to be compared, and which of them are not missing; a text that is no number is none."""
+def compared_cells(cells: Sequence[str] | NDArray[Any], as_text: bool) -> Cells:
+    """Cells to compare, and which of them are not missing; among numbers a text that is no number is missing."""
     if as_text:
         texts = [str(cell).strip() for cell in cells]
         return np.array(texts, dtype=object), np.array([text not in PLAIN_MISSING for text in texts], dtype=bool)
@@ -226,9 +225,9 @@ _NO_KEY = "__HIVE_DEFAULT_PARTITION__"
 
 
 def chosen_tables(tables: Sequence[TableFile], reading: Reading) -> list[TableFile]:
-    """The tables with the keys of their folders (site=A/year=2024) as columns, and only the rows that are asked for.
+    """The tables with the keys of their folders (site=A/year=2024) as columns, and only rows that meet where=.
 
-    A file of which the keys alone say that none of its rows meets the condition is not read.
+    A file whose keys alone rule out all of its rows is not read.
     """
     condition = None if reading.where is None else Condition(reading.where)
     chosen: list[TableFile] = []
@@ -238,8 +237,8 @@ def chosen_tables(tables: Sequence[TableFile], reading: Reading) -> list[TableFi
         values = {match[1]: "" if match[2] == _NO_KEY else unquote(match[2]) for match in found if match}
         keys = {} if names is None else {name: text for name, text in values.items() if name not in names}
         if condition is not None:
-            told = {(name, text): cells_known([keys.get(name, "")], text) for name, text in condition.columns}
-            if condition.holds(told)[0] == 0.0:
+            by_keys = {(name, text): compared_cells([keys.get(name, "")], text) for name, text in condition.columns}
+            if condition.holds(by_keys)[0] == 0.0:
                 continue
         chosen.append(ChosenTable(table, keys, condition, reading) if keys or condition is not None else table)
     if reading.where is not None and not chosen:
@@ -249,13 +248,13 @@ def chosen_tables(tables: Sequence[TableFile], reading: Reading) -> list[TableFi
 
 def no_row(where: str) -> InvalidDataError:
     """The error where a condition leaves nothing."""
-    return InvalidDataError(f"No row meets where={where!r}: say it in another way, or leave it out.")
+    return InvalidDataError(f"No row meets where={where!r}: change the condition, or leave it out.")
 
 
 class ChosenTable(TableFile):
     """A table with the keys of its folders as columns, the same in all rows, and only the rows that meet a condition.
 
-    Keys are no features unless they are asked for. How many rows meet a condition only a full read can tell.
+    Keys are no features unless columns= names them. The number of rows that meet a condition takes a full read.
     """
 
     def __init__(
@@ -269,12 +268,12 @@ class ChosenTable(TableFile):
         self.column_names = None if table.column_names is None else (*table.column_names, *keys)
         self.n_rows = table.n_rows if condition is None else None
         names = self.column_names or tuple(map(str, range(self.n_columns)))
-        self._asked: dict[Column, int] = {}  # where the condition's columns are
+        self._compared: dict[Column, int] = {}  # the positions of the condition's columns
         for name, as_text in sorted(() if condition is None else condition.columns):
             if name not in names:
-                said = suggestion(name, names, "Its columns are", most=8)
-                raise InputFileError(f"{self.name}: no column {name!r}, which where= asks for. {said}")
-            self._asked[name, as_text] = names.index(name)
+                columns = suggestion(name, names, "Its columns are", most=8)
+                raise InputFileError(f"{self.name}: no column {name!r}, which where= compares. {columns}")
+            self._compared[name, as_text] = names.index(name)
 
     def _over(self, table: TableFile) -> Any:
         """The same choice from another table, such as a share of this one."""
@@ -284,7 +283,7 @@ class ChosenTable(TableFile):
 
     def check(self, wanted: Sequence[int], thorough: bool = False) -> np.dtype[Any]:
         types = []
-        for columns in ([at for (_, as_text), at in self._asked.items() if not as_text], wanted):
+        for columns in ([at for (_, as_text), at in self._compared.items() if not as_text], wanted):
             for position in (at for at in columns if at >= self._own):
                 self._number(position)
             own = [at for at in columns if at < self._own]
@@ -315,7 +314,6 @@ class ChosenTable(TableFile):
         return None, kept
 
     def _number(self, position: int) -> float:
-        """A key as a number."""
         text = self._keys[position - self._own]
         number = plain_float(text) if text else np.nan
         if number is None:
@@ -329,26 +327,26 @@ class ChosenTable(TableFile):
     def _all_rows(
         self, wanted: Sequence[int], rows: int, texts: Sequence[int]
     ) -> Iterator[tuple[Piece, NDArray[np.bool_]]]:
-        """All rows, keys among their columns, and whether they meet the condition."""
-        numbers = dict.fromkeys([*wanted, *(at for (_, as_text), at in self._asked.items() if not as_text)])
-        words = dict.fromkeys([*texts, *(at for (_, as_text), at in self._asked.items() if as_text)])
+        """All rows, with keys among their columns, and which of them meet the condition."""
+        numbers = dict.fromkeys([*wanted, *(at for (_, as_text), at in self._compared.items() if not as_text)])
+        words = dict.fromkeys([*texts, *(at for (_, as_text), at in self._compared.items() if as_text)])
         own, own_words = ([at for at in each if at < self._own] for each in (numbers, words))
         if not own:
-            own_words = own_words or [0]  # which tells how many rows there are
+            own_words = own_words or [0]  # any column, to count the rows
         for values, cells in self._table.pieces(own, rows, own_words):
             n = len(values) if own else len(cells[0])
             columns = dict(zip(own, values.T, strict=True))
             columns |= {at: np.full(n, self._number(at)) for at in numbers if at >= self._own}
             by_text = dict(zip(own_words, cells, strict=True))
             by_text |= {at: [self._keys[at - self._own]] * n for at in words if at >= self._own}
-            known: dict[Column, Cells] = {}
-            for column, at in self._asked.items():
+            given: dict[Column, Cells] = {}
+            for column, at in self._compared.items():
                 if column[1]:
-                    known[column] = cells_known(by_text[at], True)
-                else:  # what was not detected is below everything, where it is to be floored
+                    given[column] = compared_cells(by_text[at], True)
+                else:  # with nondetect="floor" a cell that was not detected is below everything
                     compared, _ = at_limits(columns[at][:, np.newaxis], None, {0: -np.inf}, self._reading)
-                    known[column] = cells_known(compared[:, 0], False)
-            meets = np.ones(n, dtype=bool) if self._condition is None else self._condition.holds(known) == 1.0
+                    given[column] = compared_cells(compared[:, 0], False)
+            meets = np.ones(n, dtype=bool) if self._condition is None else self._condition.holds(given) == 1.0
             if own != list(wanted) or not own:
                 values = np.column_stack([np.empty((n, 0)), *(columns[at] for at in wanted)])
             yield (values, [by_text[at] for at in texts]), meets

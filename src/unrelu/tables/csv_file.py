@@ -1,7 +1,7 @@
 """Text tables: csv and tsv files, plain or packed, csv on standard input, and Excel's sheets.
 
-Separator, decimal mark and header are told from the first rows. Cells are read as numbers by Arrow; only where a cell
-is none are columns read as text. Where a cell is at fault is found by reading once more, row by row.
+Separator, decimal mark and header follow from the first rows. Arrow reads cells as numbers; a column is read as text
+only if a cell of it is no number. The place of a bad cell is found by reading once more, row by row.
 """
 
 from __future__ import annotations
@@ -34,22 +34,22 @@ from unrelu.validation import counted, listed, suggestion, warn
 
 STANDARD_INPUT = "standard input"
 _HEAD_ROWS, _HEAD_CELLS = 200, 20_000
-_MORE_CELLS, _MORE_ROWS = 2**18, 20  # that are looked at once there is a fault; rows at least
-# The fast reader compares whole cells with this list, for every column anew: up to two spaces on
-# either side are listed too, more would make tables of many thousand columns slow to open.
+_MORE_CELLS, _MORE_ROWS = 2**18, 20  # that are read after the first bad cell; rows at least
+# The fast reader compares whole cells with this list, for every column anew: more than two spaces on either side would
+# make tables of many thousand columns slow to open.
 _PADDED_MISSING = list(
     dict.fromkeys(padded for word in PLAIN_MISSING for n in range(3) for padded in (" " * n + word, word + " " * n))
 )
 
 
 class CsvFile(TableFile):
-    """A text table. ``name`` calls one that was put aside, and is here alone; ``delimiter`` is the usual one."""
+    """A text table. ``name`` is that of a temporary copy, which only this process has; ``delimiter``: the usual one."""
 
     def __init__(
         self, path: str, reading: Reading, *, name: str | None = None, delimiter: str = ",", packing: str | None = None
     ) -> None:
         super().__init__(path, name)
-        self._put_aside, self._packing, self._looked_through = name is not None, packing, frozenset[int]()
+        self._is_copy, self._packing, self._read_as_text = name is not None, packing, frozenset[int]()
         self._rows_before_data = 0
         with self._faults_reported():
             if packing == "zip" and _table_in(path).lower().endswith(".tsv"):
@@ -85,38 +85,38 @@ class CsvFile(TableFile):
 
     def _has_header(self, head: list[list[str]]) -> bool:
         first = [read_cell(cell, self._decimal) for cell in head[0]]
-        kinds = {None if cell is None else cell.kind for cell in first}
+        kinds = {None if cell is None else cell[0] for cell in first}
         if None in kinds or not kinds & {"number", "grouped", "below", "above"}:
-            return True  # what columns are called: no cells of a table, or none that is a number or a limit
+            return True  # no cells of a table, or none that is a number or a limit
         guess = _numeric_header(head, self._decimal)
-        said = {
-            True: "was taken for column names: whole numbers above columns of other numbers. Say header=False if it is"
+        guesses = {
+            True: "was read as column names: whole numbers above columns of other numbers. Give header=False if it is"
             " data, header=True if it is not.",
-            None: "was read as data, though it rises by a constant step. Say header=True if it names the columns,"
+            None: "was read as data, though it rises by a constant step. Give header=True if it names the columns,"
             " header=False if it does not.",
         }
-        if guess in said:
+        if guess in guesses:
             shown = listed(map(str.strip, head[0]), most=4)
-            warn(f"{self.name}: the first line ({shown}) {said[guess]}", "guessed-header")
+            warn(f"{self.name}: the first line ({shown}) {guesses[guess]}", "guessed-header")
         return bool(guess)
 
     def check(self, wanted: Sequence[int], thorough: bool = False) -> np.dtype[Any]:
         unnamed = [position for position in wanted if position in self._unnamed]
         if unnamed:
             raise InputFileError(f"{self.name}: {self._fault(wanted, unnamed)}")
-        if not self._looked_through.issuperset(wanted) and (thorough or not self._is_plain(wanted)):
-            self._look_through(wanted)
+        if not self._read_as_text.issuperset(wanted) and (thorough or not self._is_plain(wanted)):
+            self._read_texts(wanted)
         return np.dtype(np.float64)
 
     def _fault(self, wanted: Sequence[int], unnamed: Sequence[int] = ()) -> str | None:
         """Describe the first ragged row, or all wanted columns that hold text and the first other bad cell.
 
-        The fast reader says that a file cannot be converted, but not reliably where: rows are read again, slowly, until
-        some beyond the first fault, which tell columns of text. ``unnamed`` are wanted columns without a name.
+        The fast reader reports that a cell is no number, but not reliably where: rows are read again, slowly, until
+        some after the first bad cell, to recognize columns of text. ``unnamed`` are wanted columns without a name.
         """
         names, faults = self.column_names, Faults(self.column_names, self._decimal)
-        looked_at = sorted(set(wanted) - set(unnamed))
-        left = max(_MORE_ROWS, _MORE_CELLS // max(len(looked_at), 1))
+        named = sorted(set(wanted) - set(unnamed))
+        left = max(_MORE_ROWS, _MORE_CELLS // max(len(named), 1))
         for number, (line, row) in enumerate(self._data(), start=1):
             where = row_and_line(number, line)
             if len(row) != self.n_columns:
@@ -124,8 +124,8 @@ class CsvFile(TableFile):
                     break
                 has = f"{where} has {counted(len(row), 'cell')}, but {'the header' if names else 'the first row'}"
                 return f"{has} has {self.n_columns}. Give all rows as many cells."
-            for position in looked_at:
-                faults.look(where, position, row[position])
+            for position in named:
+                faults.add(where, position, row[position])
             left -= bool(faults or unnamed)
             if not left:
                 break
@@ -134,10 +134,10 @@ class CsvFile(TableFile):
                 f"column {unnamed[0] + 1} from the left has no name (is it a row index?). Name it, leave it out with"
                 f" {without(names, unnamed)}, or keep it as text with {without(names, unnamed, 'id')}."
             )
-        return faults.told(dict.fromkeys(unnamed, ("no name, is it a row index?", "")), self.n_columns)
+        return faults.describe(dict.fromkeys(unnamed, ("no name, is it a row index?", "")), self.n_columns)
 
     def shares(self) -> list[TableFile]:
-        return [] if self._put_aside else super().shares()  # what was put aside is here alone
+        return [] if self._is_copy else super().shares()
 
     def read_through(self, wanted: Sequence[int]) -> TableFile:
         self.n_rows = sum(len(numbers) for numbers, _ in self.pieces(wanted, 0))
@@ -146,7 +146,7 @@ class CsvFile(TableFile):
     # --- cells --------------------------------------------------------------------------------------
 
     def _is_plain(self, wanted: Sequence[int]) -> bool:
-        """Whether the first megabyte holds numbers only, and what can be searched at once no limit."""
+        """Whether the first megabyte holds numbers only, and a file that is not packed no limit."""
         if self._encoding.startswith("utf-16"):
             return False
         with self._faults_reported():
@@ -165,8 +165,8 @@ class CsvFile(TableFile):
                 body = content.find(b"\n")
                 return content.find(b"<", body) < 0 and content.find(b">", body) < 0
 
-    def _look_through(self, wanted: Sequence[int]) -> None:
-        """Read all cells as text, and keep what was seen."""
+    def _read_texts(self, wanted: Sequence[int]) -> None:
+        """Read all cells as text, and keep those that are no plain numbers."""
         with self._faults_reported():
             try:
                 batches = self._batches(wanted, wanted)
@@ -175,7 +175,7 @@ class CsvFile(TableFile):
                 fault = self._fault(wanted) or f"cannot be read as csv ({first_line(error)})."
                 raise InputFileError(f"{self.name}: {fault}") from error
         self.seen |= {position: cells for position, cells in seen.items() if cells}
-        self._looked_through |= {*wanted}
+        self._read_as_text |= {*wanted}
 
     def pieces(self, wanted: Sequence[int], rows: int, texts: Sequence[int] = ()) -> Iterator[Piece]:  # noqa: ARG002
         # pyarrow cuts csv by bytes, not by rows
@@ -192,20 +192,20 @@ class CsvFile(TableFile):
                         done = read
                         yield numbers[new], [column[new] for column in cells]
                 return
-            self._look_through(wanted)
+            self._read_texts(wanted)
             self._refuse_late_limits(wanted)
 
     def _refuse_late_limits(self, wanted: Sequence[int]) -> None:
-        """Rows that were handed out already may have been taken for what they are not."""
+        """Raise for a limit in a packed file after rows that were read without it."""
         limited = [j for j in wanted if j in self.seen and (self.seen[j].below or self.seen[j].above)]
         for number, (line, row) in enumerate(self._data() if limited else (), start=1):
             for position in sorted(wanted):
                 cell = read_cell(row[position], self._decimal)
-                if cell is not None and cell.kind in ("below", "above"):
+                if cell is not None and cell[0] in ("below", "above"):
                     place = f"{row_and_line(number, line)}, {column_phrase(self.column_names, position)}"
                     raise InputFileError(
-                        f"{self.name}: {place}: the first limit {row[position]!r}, far down in a packed file. Say"
-                        " limits='one' to have all of it looked through before it is used."
+                        f"{self.name}: {place}: the first limit {row[position]!r}, far down in a packed file. Give"
+                        " limits='one' to read all of it for limits before it is used."
                     )
 
     @property
@@ -288,7 +288,6 @@ def _unpacked(path: str, packing: str | None) -> Iterator[Any]:
 
 
 def _table_in(path: str) -> str:
-    """The name of the one table in a zip archive."""
     with zipfile.ZipFile(path) as archive:
         # what a Mac adds to its archives is no table
         names = [name for name in archive.namelist() if not name.startswith("__MACOSX/") and not name.endswith("/")]
@@ -299,23 +298,23 @@ def _table_in(path: str) -> str:
     return tables[0]
 
 
-# --- how a table is written, told from its first rows -------------------------------------------------
+# --- separator, decimal mark and header, from the first rows ------------------------------------------
 
 
 _SEPARATORS = ",;\t|"
 _WHOLE = re.compile(r"\s*\d+\s*", re.ASCII)
-FEWEST_ROWS = 5  # below the first, to judge it by
-_NEARLY_ALL, _UNLIKE = 0.8, 0.5  # columns that are unlike the first row: of such a chance at most to be like it
+FEWEST_ROWS = 5  # below the first, to compare it with
+_NEARLY_ALL, _UNLIKE = 0.8, 0.5  # share of columns that are unlike the first row: of such a chance at most to be alike
 _BY_CHANCE, _BY_CHANCE_RISING = 0.01, 0.1  # that a row of data consists of whole numbers; of such that rise by ones
 _MANY_ROWS = 10  # that show whether whole numbers come together, as large ones do
-_RISING = 0.05  # of the rows of a table, where one that rises by a constant step is nothing special
+_RISING = 0.05  # share of rows that rise by a constant step, from which on the first one is not special
 Rows = list[list[str]]
 
 
 def _separator(rows_by: Callable[[str], Rows], usual: str) -> tuple[str, Rows]:
-    """What separates cells: the usual mark, unless another one cuts the rows evenly where that does not.
+    """The separator of cells: the usual mark, unless another one cuts the rows evenly and that does not.
 
-    ``rows_by`` gives the first rows, cut by a mark; they are given back as well.
+    ``rows_by`` gives the first rows, cut by a mark; they are returned as well.
     """
     rows = rows_by(usual)
     first = "".join("".join(row) for row in rows[:1])
@@ -350,7 +349,7 @@ def _decimal_mark(rows: Rows, separator: str) -> str:
 
 
 def _numeric_header(rows: Rows, decimal: str) -> bool | None:
-    """Whether the first row, though numbers, names the columns; None where that is open, and data the better guess.
+    """Whether the first row, though numbers, names the columns; None where it may, and data is the better guess.
 
     It names them if it consists of different whole numbers above columns of which nearly all have fractions or are of
     quite another magnitude, as no row below does. It may name them if it rises by a constant step.
@@ -360,20 +359,20 @@ def _numeric_header(rows: Rows, decimal: str) -> bool | None:
         return False
     numbers = np.array([float(cell) for cell in first])
     cells = [[read_cell(cell, decimal) for cell in row] for row in body]
-    values = np.array([[np.nan if cell is None else cell.value for cell in row] for row in cells])
-    known = np.isfinite(values)
-    low = np.min(values, axis=0, where=known, initial=np.inf)
-    high = np.max(values, axis=0, where=known, initial=-np.inf)
-    whole, count = known & (values == np.floor(values)), known.sum(axis=0)
+    values = np.array([[np.nan if cell is None else cell[1] for cell in row] for row in cells])
+    finite = np.isfinite(values)
+    low = np.min(values, axis=0, where=finite, initial=np.inf)
+    high = np.max(values, axis=0, where=finite, initial=-np.inf)
+    whole, count = finite & (values == np.floor(values)), finite.sum(axis=0)
     # Where numbers rise from row to row, the first is outside as well, but not by so much.
     far = (count > 0) & ~((2 * low - high <= numbers) & (numbers <= 2 * high - low))
     if far.all():
         return True
-    # The chance that a cell is a whole number as that of the first row is. Numbers at the bottom of a column, such as
-    # zeros, do not count, unless the first one is there as well.
+    # The chance that a cell is a whole number as the one in the first row is. Numbers at the bottom of a column, such
+    # as zeros, do not count, unless the first one is there as well.
     alike = (whole & ((values != low) | (numbers == low))).sum(axis=0)
     chances = np.where(count > 0, (np.where(far, 0.0, alike) + 0.5) / (count + 1.0), 1.0)
-    fractional = int((whole < known).any(axis=0).sum())
+    fractional = int((whole < finite).any(axis=0).sum())
     if _step(first) == 1 and 2 * fractional >= len(first) and chances.prod() < _BY_CHANCE_RISING:
         return True
     unlike = (chances <= _UNLIKE).sum() >= _NEARLY_ALL * len(first)
@@ -396,11 +395,11 @@ def _step(row: Sequence[str]) -> int | None:
     return steps.pop() if len(steps) == 1 and min(steps) > 0 else None
 
 
-# --- tables that are put aside as csv: standard input, and Excel's sheets ------------------------------
+# --- tables with a temporary copy as csv: standard input, and Excel's sheets ---------------------------
 
 
-def _kept_aside(content: Iterable[bytes], name: str, reading: Reading) -> CsvFile:
-    """A temporary csv file, which goes when the table is no longer used, at the latest when the interpreter ends."""
+def _copied(content: Iterable[bytes], name: str, reading: Reading) -> CsvFile:
+    """A temporary csv file, which is removed when the table is no longer used, or the interpreter ends."""
     handle, path = tempfile.mkstemp(prefix="unrelu-", suffix=".csv")
     try:
         with os.fdopen(handle, "wb") as spool:
@@ -419,16 +418,16 @@ def _remove(path: str) -> None:
 
 
 def standard_input(reading: Reading) -> CsvFile:
-    """csv on standard input, put aside so that it can be read more than once."""
+    """csv on standard input, copied to a file so that it can be read more than once."""
     try:
         source = getattr(sys.stdin, "buffer", None) or io.BytesIO(sys.stdin.read().encode() if sys.stdin else b"")
-        return _kept_aside(iter(lambda: source.read(2**20), b""), STANDARD_INPUT, reading)
+        return _copied(iter(lambda: source.read(2**20), b""), STANDARD_INPUT, reading)
     except OSError as error:
-        raise InputFileError(f"{STANDARD_INPUT}: cannot be put aside ({first_line(error)}).") from error
+        raise InputFileError(f"{STANDARD_INPUT}: cannot be copied to a file ({first_line(error)}).") from error
 
 
 def excel_file(path: str, reading: Reading) -> CsvFile:
-    """One sheet of an Excel file: the first by default. Its rows keep their numbers, as lines."""
+    """One sheet of an Excel file: the first by default. A row's number in the sheet is its line."""
     try:
         import python_calamine as calamine
     except ImportError as error:
@@ -437,10 +436,10 @@ def excel_file(path: str, reading: Reading) -> CsvFile:
         ) from error
     try:
         with calamine.CalamineWorkbook.from_path(path) as book:
-            names, asked = book.sheet_names, 0 if reading.sheet is None else reading.sheet
-            if isinstance(asked, int) and not 0 <= asked < len(names):
-                raise InputFileError(f"{path}: no sheet number {asked}; it has {len(names)}, counted from 0.")
-            name = names[asked] if isinstance(asked, int) else asked
+            names, wanted = book.sheet_names, 0 if reading.sheet is None else reading.sheet
+            if isinstance(wanted, int) and not 0 <= wanted < len(names):
+                raise InputFileError(f"{path}: no sheet number {wanted}; it has {len(names)}, counted from 0.")
+            name = names[wanted] if isinstance(wanted, int) else wanted
             if name not in names:
                 raise InputFileError(f"{path}: no sheet {name!r}. {suggestion(name, names, 'Its sheets are')}")
             rows = book.get_sheet_by_name(name).to_python(skip_empty_area=False)
@@ -453,14 +452,14 @@ def excel_file(path: str, reading: Reading) -> CsvFile:
     for row in rows:
         cells = [_excel_text(cell) for cell in row]
         writer.writerow(cells if any(cells) else [])
-    return _kept_aside([spool.getvalue().encode()], path, reading)
+    return _copied([spool.getvalue().encode()], path, reading)
 
 
 def _excel_text(cell: Any) -> str:
     if isinstance(cell, bool):
         return str(int(cell))
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 1e15:
-        return str(int(cell))  # Excel knows no whole numbers, but names and years are
+        return str(int(cell))  # Excel has no whole numbers, but names and years are
     if isinstance(cell, datetime.date | datetime.time):
         return cell.isoformat()
     return " ".join(cell.split("\n")) if isinstance(cell, str) else str(cell)  # one line for each row of the sheet

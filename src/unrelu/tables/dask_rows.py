@@ -22,9 +22,9 @@ _BLOCK_CELLS = MOST_CELLS // 4
 class DaskSamples(Samples):
     """The rows of a Dask array or data frame of numbers.
 
-    Through a cluster where a Dask client is active, else chunk by chunk in this process. Every pass computes
-    the chunks again, unless ``table.persist()`` has kept them. Chunks without rows may be among them; where lengths are
-    not known they are counted first, which computes the table once.
+    A cluster reads them where a Dask client is active, else this process, chunk by chunk. Every pass computes the
+    chunks again, unless ``table.persist()`` has kept them. Chunks may be empty; unknown lengths are counted first,
+    which computes the table once.
     """
 
     def __init__(self, table: Any) -> None:
@@ -93,17 +93,15 @@ class DaskSamples(Samples):
 
 
 def _is_dask(table: Any) -> bool:
-    """Told without importing Dask."""
+    """Recognized without importing Dask."""
     return hasattr(table, "__dask_graph__") and hasattr(table, "to_delayed")
 
 
 def _chunks_of(table: Any) -> list[Any]:
-    """The chunks in order, each lazy."""
     return list(np.asarray(table.to_delayed(), dtype=object).ravel())
 
 
 def _type_of_columns(table: Any) -> np.dtype[Any]:
-    """The float type that holds all columns of a frame."""
     from pandas.api.types import is_numeric_dtype
 
     kinds = dict(zip(map(str, table.columns), table.dtypes, strict=True))
@@ -124,7 +122,6 @@ def _type_of_columns(table: Any) -> np.dtype[Any]:
 
 
 def _blocks(chunk: Any, weights: Any = None, *, names: tuple[str, ...] | None, dtype: np.dtype[Any]) -> Iterator[Block]:
-    """A computed chunk in blocks."""
     if names is None:
         values = as_floats(np.asarray(chunk))
     elif tuple(map(str, chunk.columns)) == names:

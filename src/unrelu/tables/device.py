@@ -1,7 +1,7 @@
-"""Rows on a device: arrays of torch and CuPy, and what one layer of a torch network gives, batch by batch.
+"""Rows on a device: arrays of torch and CuPy, and the outputs of a layer of a torch network, batch by batch.
 
-Blocks stay on the device for whoever can ask them there. Of a network nothing is stored: outputs are handed on while
-the next batch waits, on the device that the network is on.
+Blocks stay on the device for questions that can run there. A network's outputs are not stored: each batch is used
+before the next one runs, on the device of the network.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _FEATURES_LAST = ("Linear", "LayerNorm", "Embedding", "Bilinear")  # modules who
 
 
 class DeviceBlock(LazyBlock):
-    """A run of rows that are on a device, as ``array``; ``values`` are brought to the host when asked for."""
+    """A run of rows on a device, as ``array``; ``values`` are copied to the host on access."""
 
     array: Any = None
     place: Any = None
@@ -39,7 +39,7 @@ class DeviceBlock(LazyBlock):
         return as_floats(place.host(place.floats(self.array)))
 
     def some_rows(self, chosen: NDArray[np.intp]) -> NDArray[np.floating[Any]]:
-        """Values of some rows, in order, brought to the host in runs of neighbours."""
+        """Values of some rows, in order, copied to the host in runs of neighbours."""
         if self.array is None or len(chosen) == 0:
             return self.values[chosen]
         neighbours = np.split(chosen, np.flatnonzero(np.diff(chosen) > 1) + 1)
@@ -58,7 +58,7 @@ class DeviceSamples(Samples):
         assert place is not None, "an array of NumPy has samples of its own"
         if array.ndim != 2:
             raise InvalidDataError(f"Expected rows and columns (2 dimensions), got shape {tuple(array.shape)}.")
-        place.floats(array[:0, ...])  # says so where these are no numbers
+        place.floats(array[:0, ...])  # raises where these are no numbers
         self._array, self._weights, self.place = array, weights, place
         self.n_features, self.stored_as = int(array.shape[1]), self._as_stored
 
@@ -78,12 +78,12 @@ class DeviceSamples(Samples):
         return DeviceSamples(self._array, one_per_row(weights, self.n_rows))
 
     def whole(self) -> Iterator[Block]:
-        """All rows as one block, for whoever asks on the device and cuts it to its memory."""
+        """All rows as one block, which a device's engine cuts to its memory."""
         if self.n_rows:
             yield DeviceBlock(array=self._array, place=self.place, weights=self._weights)
 
     def blocks(self) -> Iterator[Block]:
-        """Blocks to be brought to the host."""
+        """Blocks small enough to be copied to the host."""
         for rows, weights in runs(self.n_rows, rows_per_block(self.n_rows, self.n_features), self._weights):
             yield DeviceBlock(array=self._array[rows, ...], place=self.place, first_row=rows.start, weights=weights)
 
@@ -110,8 +110,8 @@ class LayerSamples(Samples):
         modules = dict(model.named_modules())
         names = [name for name, module in modules.items() if layer is module or layer == name]
         if not names and isinstance(layer, str):
-            said = suggestion(layer, filter(None, modules), "It has")
-            raise InvalidParameterError(f"The network has no layer {layer!r}. {said}")
+            layers = suggestion(layer, filter(None, modules), "It has")
+            raise InvalidParameterError(f"The network has no layer {layer!r}. {layers}")
         if not names:
             raise InvalidParameterError("layer must be a module of the network, or its name as named_modules() has it.")
         self._module = modules[names[0]]
@@ -182,7 +182,6 @@ class LayerSamples(Samples):
             hook.remove()
 
     def _rows(self, output: Any) -> Any:
-        """Outputs with their units as columns."""
         output = output[0] if isinstance(output, tuple | list) else output
         if output.ndim < 2:
             raise InvalidDataError(

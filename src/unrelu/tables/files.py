@@ -1,4 +1,4 @@
-"""Tables on disk: paths and globs turned into one run of rows, read block by block."""
+"""Tables on disk: the files of paths, globs and folders as one run of rows, read block by block."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from unrelu.contracts import Ask, Block, Part, Samples
 from unrelu.errors import InputFileError, InvalidParameterError
 from unrelu.passes.rows import checked_block_rows, regroup, rows_per_block
-from unrelu.tables.cells import ColumnKey, Reading, Seen, at_limits, stated_limits, told, warn_of_nondetects
+from unrelu.tables.cells import ColumnKey, Reading, Seen, at_limits, stated_limits, text_cell_notes, warn_of_nondetects
 from unrelu.tables.choose import chosen_tables, match_columns, no_row
 from unrelu.tables.grid_table import delivered, warn_of_habits
 from unrelu.tables.numpy_files import NpyTable, NpzTable, SparseSamples, are_sparse, sparse_matrix
@@ -31,31 +31,30 @@ from unrelu.validation import counted, listed, warn
 class FileSamples(Samples):
     """Rows of one or several files with the same columns, one file after the other.
 
-    ``limits`` are those that cells state, "<0.25" or ">100"; None where none does. ``engine``: who reads the rows, if
-    not this process. ``skipped_files``: those that were bad and are left out, and why.
+    ``limits`` are those that cells state, "<0.25" or ">100"; None where none does. ``engine`` reads the rows, if not
+    this process. ``skipped_files``: bad files that are left out, each with the reason.
     """
 
     def __init__(self, tables: Sequence[TableFile], reading: Reading, block_rows: int | None = None) -> None:
-        self._tables, self._reading, self._asked_rows = tuple(tables), reading, block_rows
+        self._tables, self._reading, self._rows_wanted = tuple(tables), reading, block_rows
         self._wanted, self._ids = match_columns(tables, reading)
         names, self.n_features = tables[0].column_names, len(self._wanted[0])
         self.feature_names = None if names is None else tuple(names[position] for position in self._wanted[0])
-        asked = reading.limits is not None or reading.floors_nondetects
-        for thorough in (asked, True):
+        all_cells = reading.limits is not None or reading.floors_nondetects
+        for thorough in (all_cells, True):
             types = [table.check(at, thorough) for table, at in zip(tables, self._wanted, strict=True)]
             self.limits, self._own_limits = stated_limits(self.seen(), self.feature_names, reading)
-            if asked or not self._own_limits:  # else there may be more limits far down in a packed file
+            if all_cells or not self._own_limits:  # else there may be more limits far down in a packed file
                 break
         self._dtype = np.result_type(*types)
-        self.limits_by_cell = tuple(self._own_limits)  # whose cells ``Block.censoring`` marks
+        self.limits_by_cell = tuple(self._own_limits)
         self._block_rows = checked_block_rows(block_rows) or rows_per_block(self.n_rows, self.n_features)
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows; None with csv, where only a full read can tell."""
+        """Number of rows; None with csv, where it takes a full read."""
         counts = [table.n_rows for table in self._tables]
-        known = [count for count in counts if count is not None]
-        return sum(known) if len(known) == len(counts) else None
+        return None if None in counts else sum(count or 0 for count in counts)
 
     @property
     def n_bytes(self) -> int:
@@ -64,10 +63,10 @@ class FileSamples(Samples):
 
     @property
     def notes(self) -> list[str]:
-        """What cells that are no plain numbers were read as, one line a column; complete once all rows were read."""
+        """The reading of cells that are no plain numbers, one line a column; complete once all rows were read."""
         names = names_or_numbers(self.feature_names, self.n_features)
         layouts = dict.fromkeys(note for table in self._tables for note in table.notes)
-        return [*layouts, *told(self.seen(), names, self.limits, self._reading, self._own_limits)]
+        return [*layouts, *text_cell_notes(self.seen(), names, self.limits, self._reading, self._own_limits)]
 
     def seen(self) -> dict[int, Seen]:
         """Cells that are no plain numbers, by column, of all files."""
@@ -92,20 +91,19 @@ class FileSamples(Samples):
         return found
 
     def split_column(self, name: str | int) -> tuple[FileSamples, NDArray[Any]]:
-        """The rows without a column, and the cells of that column as they stand, which need not be numbers."""
+        """The rows without a column, and the cells of that column, which need not be numbers, as text."""
         if name in self._reading.columns:
             raise InputFileError(
-                f"{self._tables[0].name}: column {name!r} is asked for as a feature and as groups=. Leave it out of"
-                " columns=."
+                f"{self._tables[0].name}: column {name!r} is among columns= and groups=: leave it out of columns=."
             )
         places, _ = match_columns(self._tables, Reading(columns=(name,)))
         others = replace(self._reading, drop=(*self._reading.drop, name))
-        rest = FileSamples(self._tables, others, self._asked_rows)
+        rest = FileSamples(self._tables, others, self._rows_wanted)
         rest.engine, rest.skipped_files = self.engine, self.skipped_files
         return rest, np.array(self._texts([{"": at} for (at,) in places])[""], dtype=object)
 
     def row_label(self, row: int) -> str:
-        """How messages call a row that is counted from 0: counted from 1, with its line and file if it has any."""
+        """A row (from 0) in messages: counted from 1, with its line and file if it has any."""
         before = row
         for table in self._tables:
             line, count = table.line_of(before)
@@ -121,9 +119,9 @@ class FileSamples(Samples):
         return self.blocks_from(0)
 
     def blocks_from(self, row: int) -> Iterator[Block]:
-        """The blocks of the rows from this one on, counted from 0: of the same rows each, if a block starts there."""
+        """The blocks of the rows from this one on, counted from 0: the same blocks as of all, if one starts there."""
         every = zip(self._tables, self._wanted, strict=True)
-        # The first rows are not even read where a file knows its parts.
+        # The first rows are skipped unread in a file with parts of its own.
         parts = [(part, at) for table, at in every for part in ((table.shares() or [table]) if row else [table])]
 
         def numbers(skipped: int) -> Iterator[NDArray[Any]]:
@@ -145,7 +143,7 @@ class FileSamples(Samples):
             raise no_row(self._reading.where)
 
     def parts(self, ask: Ask) -> list[Part] | None:
-        """Files, and shares of long ones, for others to read; None where one is here alone, as standard input is."""
+        """Files, and shares of long ones, for workers to read; None with standard input, which they cannot."""
         shares = [table.shares() for table in self._tables]
         if not all(shares):
             return None
@@ -155,9 +153,9 @@ class FileSamples(Samples):
             read = dict(zip(unknown, ask(_read_through, [flat[k] for k in unknown]), strict=True))
             flat = [(read.get(k, share), at) for k, (share, at) in enumerate(flat)]
             every = iter(flat)
-            told_rows = [[next(every)[0] for _ in of_file] for of_file in shares]
-            # Files that are read as one have now been counted, and their words seen, once and for all.
-            both = zip(self._tables, told_rows, strict=True)
+            counted_rows = [[next(every)[0] for _ in of_file] for of_file in shares]
+            # Files that are read as one now have their number of rows and their words.
+            both = zip(self._tables, counted_rows, strict=True)
             self._tables = tuple(own[0] if len(own) == 1 else table for table, own in both)
         parts = []
         for share, at in flat:
@@ -167,12 +165,12 @@ class FileSamples(Samples):
         return parts
 
     def blocks_elsewhere(self) -> Iterator[Block]:
-        """The blocks, for a process that may not see the files."""
+        """The blocks, in a worker that may not see the files."""
         with _absence_explained():
             yield from self.blocks()
 
     def provenance(self) -> dict[str, Any]:
-        """Which files these are (names, sizes, times of change), their columns, and how they are read."""
+        """The files (names, sizes, times of change), their columns, and the options of reading."""
         names = [os.path.abspath(table.name) for table in self._tables]
         files = [[name, os.stat(name).st_size, os.stat(name).st_mtime_ns] for name in names]
         columns = list(self.feature_names or map(str, self._wanted[0]))
@@ -187,8 +185,8 @@ def _absence_explained() -> Iterator[None]:
         if not isinstance(error.__cause__, FileNotFoundError):
             raise
         raise InputFileError(
-            f"{error} So says the worker on {platform.node()}: workers read the files themselves, so put them where all"
-            " of these see them under the same name."
+            f"{error} The worker on {platform.node()} does not see it: put the files where all workers see them under"
+            " the same name."
         ) from error
 
 
@@ -228,20 +226,18 @@ def open_samples(
     drop : names or numbers of columns, optional
         Columns to leave out.
     id : names or numbers of columns, optional
-        Columns to keep as text, such as names and dates: no features, but ``ids()`` of what is opened gives
-        them.
+        Columns to keep as text, such as names and dates: no features; ``ids()`` of the opened samples has them.
     header : bool, optional
-        Whether the first line of a text table names the columns. By default that is told from the file; a first
-        line of numbers is a header only if it is unlike the rows below it, and a warning says so.
+        Whether the first line of a text table names the columns; detected by default. A first line of numbers is a
+        header only if it is unlike the rows below it, and a warning says so.
     decimal : "." or ",", optional
-        The decimal mark of text; told from the file by default.
+        The decimal mark of text; detected by default.
     limits : "one", "highest", "missing" or "cell", optional
-        What becomes of cells such as "<0.25" or ">100". "one": they hold their limit, which must be the only one of
-        the column, with no number beyond it: the column's floor (or ceiling) in ``FileSamples.limits``. "cell" keeps
-        every cell's own limit, for ``method="auto"`` and "full_likelihood": other numbers of the column may be beyond
-        it. By default it is "one" where that can be, and "cell" elsewhere. "highest" cuts a column at its highest limit
-        (the lowest of ceilings), "missing" reads such cells as missing. Packed files are looked through before they are
-        used where one of these is said.
+        The reading of cells such as "<0.25" or ">100". "one": they hold their limit, which must be the only one of the
+        column, with no number below it (above a ceiling): the column's floor (or ceiling) in ``FileSamples.limits``.
+        "cell" keeps every cell's own limit, for ``method="auto"`` and "full_likelihood". By default it is "one" where
+        that is possible, and "cell" elsewhere. "highest" censors a column at its highest limit (the lowest of
+        ceilings), "missing" reads such cells as missing. With one of these, packed files are read once before use.
     nondetect : "missing", "floor", a number, or numbers by column, optional
         What cells such as "ND", "n.d.", "BDL" and "<LOD" are: missing (the default, with a warning), or floored, at
         the column's limit (the smallest of several) or else at its smallest number, or at the value given here.
@@ -258,26 +254,26 @@ def open_samples(
     block_rows : int, optional
         Rows per block; chosen by :func:`rows_per_block` by default.
     checkpoint : path, optional
-        A file in which ``fit`` and ``partial_fit`` of method="one_pass" keep what they have counted, every ten seconds
-        and when they are interrupted: the same fit then goes on from there, with the same result to the last digit. It
-        stays afterwards; one of other files, columns or settings is refused.
+        A file in which ``fit`` and ``partial_fit`` of method="one_pass" keep their sums, every ten seconds and when
+        they are interrupted: the same fit then goes on from there, with the same result to the last digit. It stays
+        afterwards; one of other files, columns or settings is refused.
     scheduler : address of a Dask scheduler, or a distributed.Client, optional
         The cluster whose workers read the rows; they must see the files under the same names.
 
     Returns
     -------
     FileSamples, or SparseSamples for sparse tables, which are read whole
-        The rows of all files, one after the other. ``n_rows`` is None if a file is text. FileSamples
-        also tells ``n_bytes``, the size on disk, ``limits``, and ``notes``: which words were read as what.
+        The rows of all files, one after the other. ``n_rows`` is None if a file is text. FileSamples also has
+        ``n_bytes``, the size on disk, ``limits``, and ``notes`` on the reading of cells of text.
 
     Notes
     -----
-    Several files must have the same columns; another order is matched by name. One without rows does no harm.
+    Several files must have the same columns; another order is matched by name. Files may be without rows.
     Folders such as ``site=A/year=2024`` (partitioned data sets) give files the columns ``site`` and ``year``, for
     ``where``, ``id``, ``groups`` and ``columns``; they are no features unless ``columns`` names them. Columns
-    without a name or with the same name are refused. In text, the separator is told from the file (commas, semicolons,
-    tabs, bars), also its encoding (UTF-8, UTF-16, cp1252); an empty cell, NA, NaN, null, N/A, "-" and
-    the like mean missing, blank lines are skipped, and numbers may have thousands separators.
+    without a name or with the same name are refused. In text, the separator is detected (comma, semicolon, tab or bar),
+    and the encoding (UTF-8, UTF-16, cp1252); an empty cell, NA, NaN, null, N/A, "-" and the like mean missing, blank
+    lines are skipped, and numbers may have thousands separators.
 
     Examples
     --------
@@ -333,9 +329,9 @@ def open_samples(
 
 
 def _file_samples(names: Sequence[str], reading: Reading, block_rows: int | None, skip_bad_files: bool) -> FileSamples:
-    """Rows of the files, less those of several that have columns but no rows; and, if asked for, less bad ones.
+    """The rows of all files that have any; with ``skip_bad_files`` without those of bad files.
 
-    Every file is then read once before: a row of one that turns out to be bad must never have counted.
+    Every file is then read once before: no row of a bad file may count.
     """
     opened: list[TableFile] = []
     bad: dict[str, str] = {}
@@ -379,11 +375,11 @@ KINDS = (
     *(f".tsv{end}" for end in PACKINGS),
     *(".txt", ".zip", ".xlsx", ".parquet", ".feather", ".arrow", ".npy", ".npz"),
 )
-_AT_A_TIME = 2**16  # rows of a file that is only looked through
+_AT_A_TIME = 2**16  # rows of a file that is read for its texts or faults alone
 
 
 def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
-    """The files that paths, globs and folders stand for, in sorted order each; "-" is standard input."""
+    """The files of paths, globs and folders, in sorted order each; "-" is standard input."""
     given = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if not given:
         raise InputFileError("No file given. Name at least one, or - for csv on standard input.")
@@ -404,7 +400,7 @@ def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
 
 
 def _tables_in(folder: str) -> list[str]:
-    """All tables in a folder and the folders in it; names that start with . or _ are not for readers."""
+    """All tables in a folder and the folders in it; names that start with . or _ are left out."""
     found: list[str] = []
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith((".", "_"))]
@@ -425,13 +421,13 @@ def _tables_in(folder: str) -> list[str]:
 
 
 def column_names(paths: PathLike | Sequence[PathLike], header: bool | None = None) -> tuple[str, ...] | None:
-    """What the columns of the first file are called, without reading its cells; None where they have no names."""
+    """The names of the first file's columns, without reading its cells; None where they have none."""
     first = files_of(paths)[0]
     return None if are_sparse([first]) else open_table(first, Reading(header=header)).column_names
 
 
 def open_table(path: str, reading: Reading) -> TableFile:
-    """One file, by its extension; nothing but its head is read, unless it must be made plain."""
+    """One file, by its extension; only its head is read, unless it must be made plain."""
     return delivered(_opened(path, reading), reading)
 
 

@@ -26,21 +26,22 @@ from unrelu.tables.table_file import Faults
 from unrelu.validation import counted, row_label
 
 MARKED_MISSING = "set {} to NaN"
-"""What is done with a cell of a table in memory that has no value."""
+"""The remedy for a cell without a value in a table in memory."""
 
 
 def read_frame(
     frame: Any, *, decimal: str = ".", limits: str | None = None, nondetect: Any = None
 ) -> ArraySamples | LimitedSamples:
-    """The rows of a pandas or polars frame of which columns hold text: numbers, limits such as "<0.25", "ND".
+    """The rows of a pandas or polars frame with columns of text: numbers, limits such as "<0.25", "ND".
 
-    Estimators do this with every frame that they are given; here it can be said how. The parameters are those of
-    :func:`unrelu.tables.open_samples`. Raises InvalidDataError for a cell that cannot be read.
+    Estimators do this with every frame; here it has options, those of :func:`unrelu.tables.open_samples`. Raises
+    InvalidDataError for a cell that cannot be read.
 
     Examples
     --------
     >>> import pandas as pd
-    >>> samples = read_frame(pd.DataFrame({"As": ["0.5", "<0.1", "<0.25"], "Pb": [1, 2, 3]}), limits="highest")
+    >>> frame = pd.DataFrame({"As": ["0.5", "<0.1", "<0.25"], "Pb": [1, 2, 3]})
+    >>> samples = read_frame(frame, limits="highest")
     >>> samples.limits, next(samples.blocks()).values.tolist()
     (CellLimits(floor=((0, 0.25),), ceiling=()), [[0.5, 1.0], [0.25, 2.0], [0.25, 3.0]])
     """
@@ -106,7 +107,7 @@ def _text(cell: Any, decimal: str) -> str:
     return "" if missing else repr(float(cell)).replace(".", decimal)
 
 
-# --- what cannot be read ----------------------------------------------------------------------------
+# --- cells that cannot be read ----------------------------------------------------------------------
 
 
 def frame_fault(frame: Any, decimal: str = ".") -> str | None:
@@ -122,7 +123,7 @@ def frame_fault(frame: Any, decimal: str = ".") -> str | None:
             continue
         for row, cell in enumerate(column.to_list()):
             if isinstance(cell, str):
-                faults.look(row_label(row), position, cell)
+                faults.add(row_label(row), position, cell)
             else:
                 faults.add_numbers(position, int(_text(cell, decimal) != ""))
 
@@ -130,12 +131,12 @@ def frame_fault(frame: Any, decimal: str = ".") -> str | None:
         inside = repr([labels[position] for position in positions])
         return f"X.drop({inside})" if type(frame).__module__.startswith("polars") else f"X.drop(columns={inside})"
 
-    said = faults.told(held, len(labels), dropped)
-    return said and said[0].upper() + said[1:]
+    fault = faults.describe(held, len(labels), dropped)
+    return fault and fault[0].upper() + fault[1:]
 
 
 def table_fault(table: Any) -> str | None:
-    """Which columns of a frame or an array hold text, and which other cell is not a number, if one is not."""
+    """The columns of a frame or an array that hold text, and the first other cell that is no number."""
     if hasattr(table, "columns"):
         return frame_fault(table)
     try:
@@ -151,12 +152,12 @@ def table_fault(table: Any) -> str | None:
                 faults.add_numbers(j, int(cell is not None))
             else:
                 faults.add_bad(row_label(i), j, cell)
-    said = faults.told({}, cells.shape[1], lambda them: f"np.delete(X, {them}, axis=1).astype(float)")
-    return said and said[0].upper() + said[1:]
+    fault = faults.describe({}, cells.shape[1], lambda them: f"np.delete(X, {them}, axis=1).astype(float)")
+    return fault and fault[0].upper() + fault[1:]
 
 
 def refuse_times(frame: Any) -> None:
-    """Raise InvalidDataError for dates, which would pass as huge integers, and name columns of text as well."""
+    """Raise InvalidDataError for dates, which would pass as huge integers; it names columns of text as well."""
     if _times(frame):
         raise InvalidDataError(frame_fault(frame))
 
@@ -221,13 +222,13 @@ def joined(
     nothing = [None] * len(tables)
     parts = [_part(*each) for each in zip(tables, floor or nothing, ceiling or nothing, strict=True)]
     widths = [cells.shape[2] for cells, _ in parts]
-    known = [names for _, names in parts if names is not None]
-    if len(known) < len(parts) and (known or len(set(widths)) > 1):
+    named = [names for _, names in parts if names is not None]
+    if len(named) < len(parts) and (named or len(set(widths)) > 1):
         raise InvalidParameterError(
             f"Tables without column names must all be so, and have the same columns: these have"
-            f" {', '.join(map(str, widths))} columns, and {len(known)} of them have names. Give frames."
+            f" {', '.join(map(str, widths))} columns, and {len(named)} of them have names. Give frames."
         )
-    every = tuple(dict.fromkeys(name for names in known for name in names)) or None
+    every = tuple(dict.fromkeys(name for names in named for name in names)) or None
     for k, (cells, names) in enumerate(parts):
         if every is not None and names is not None:  # the columns of a table where they are among all of them
             wide = np.full((3, cells.shape[1], len(every)), np.nan)
@@ -263,7 +264,7 @@ def _part(table: Any, floor: Any, ceiling: Any) -> tuple[FloatArray, tuple[str, 
 
 
 def _with_absent(levels: FloatArray, none: float) -> FloatArray:
-    """Rows of tables without a column (NaN) have no say in its limit: they get that of the first row that has one."""
+    """Rows of tables without a column (NaN) get the limit of the first row that has one."""
     absent = np.isnan(levels)
     first = levels[(~absent).argmax(axis=0), np.arange(levels.shape[1])]
     return np.where(absent, np.where(np.isnan(first), none, first), levels)

@@ -43,12 +43,12 @@ class GridTable(TableFile):
                 self._numbers[position], cells = read_distinct(list(places), codes, ".")
             except UnreadableCell:
                 for row, text in enumerate(texts):
-                    faults.look(row_and_line(row + 1, self.line_of(row)[0]), position, text)
+                    faults.add(row_and_line(row + 1, self.line_of(row)[0]), position, text)
                 continue
             if cells:
                 self.seen[position] = cells
         if faults:
-            raise InputFileError(f"{self.name}: {faults.told({}, self.n_columns)}")
+            raise InputFileError(f"{self.name}: {faults.describe({}, self.n_columns)}")
         return np.dtype(np.float64)
 
     def pieces(self, wanted: Sequence[int], rows: int, texts: Sequence[int] = ()) -> Iterator[Piece]:

@@ -20,10 +20,10 @@ _WHOLE = re.compile(r"-?\d+\.0+")
 
 
 class LabelledRows(RowsOf):
-    """The rows of ``samples`` with what stands beside them.
+    """The rows of ``samples`` with groups, or with some rows or cells left out.
 
     ``labels``: the group of every row. ``kept``: other rows have a weight of 0, or other cells (n x d) are missing.
-    ``long``: longer blocks, so that a group's share of them is still worth a matrix product.
+    ``long``: longer blocks, so that each group's rows in one fill a matrix product.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class LabelledRows(RowsOf):
             return
         held: list[Block] = []
         for block in self._samples.blocks():
-            if block.groups is not None:  # they come with labels: as they are
+            if block.groups is not None:
                 yield block
                 continue
             held.append(block)
@@ -86,13 +86,13 @@ def split_groups(table: Any, groups: Any) -> tuple[Any, RowLabels]:
     if not isinstance(groups, str):
         return table, row_labels(groups)
     if not hasattr(table, "columns"):
-        rows = table if isinstance(table, Samples) else Samples()  # which say that they have no such column
+        rows = table if isinstance(table, Samples) else Samples()  # whose error says that there are no columns
         rest, cells = rows.split_column(groups)
         return rest, row_labels(cells, groups)
     if groups not in list(table.columns):
-        known = map(str, table.columns)
+        names = map(str, table.columns)
         raise InvalidParameterError(
-            f"groups: no column {groups!r}. {suggestion(groups, known, most=8)}", parameter="groups"
+            f"groups: no column {groups!r}. {suggestion(groups, names, most=8)}", parameter="groups"
         )
     return table[[name for name in table.columns if name != groups]], row_labels(table[groups], groups)
 
@@ -106,15 +106,15 @@ def row_labels(given: Any, name: str | None = None) -> RowLabels:
         )
     if labels.dtype.kind in "mM":
         labels = np.where(np.isnat(labels), "", labels.astype(np.str_))
-    if labels.dtype == object:  # what cannot be sorted
+    if labels.dtype == object:  # these need not sort
         places: dict[Any, int] = {}
         index = np.fromiter((places.setdefault(label, len(places)) for label in labels), np.intp, len(labels))
         kinds = list(places)
     else:
         distinct, index = np.unique(labels, return_inverse=True)
         kinds = distinct.tolist()
-    told, again = np.unique(np.array([_text(kind) for kind in kinds], dtype=np.str_), return_inverse=True)
-    codes, texts = again[index].astype(np.int32), tuple(told.tolist())
+    distinct_texts, again = np.unique(np.array([_text(kind) for kind in kinds], dtype=np.str_), return_inverse=True)
+    codes, texts = again[index].astype(np.int32), tuple(distinct_texts.tolist())
     if texts and not texts[0]:
         missing = codes == 0
         where = "" if name is None else f" (column {name!r})"
@@ -130,7 +130,7 @@ def _text(label: Any) -> str:
     """A label as text, empty where it is missing."""
     if isinstance(label, float) and label.is_integer():
         return str(int(label))
-    equal = label == label  # NaN and no time differ from themselves; pandas' NA does not say
+    equal = label == label  # NaN and NaT differ from themselves; with pandas' NA this is NA
     if label is None or not isinstance(equal, bool | np.bool_) or not equal:
         return ""
     text = str(label).strip()

@@ -23,10 +23,9 @@ _NONE = {"floor": -np.inf, "ceiling": np.inf}
 class LimitedSamples(RowsOf):
     """The rows of ``samples`` with a floor and a ceiling for every cell (n x d, infinite where it has none).
 
-    A cell at its limit is marked in ``Block.censoring`` and holds exactly the limit; so is a 0 beyond it, which
-    says that
-    nothing was found. Any other value beyond its limit is an error. A column with one floor, or one ceiling, in all
-    rows has it as a column: such limits are in ``limits``, and the other columns that have any in ``limits_by_cell``.
+    A cell at its limit is marked in ``Block.censoring`` and holds exactly the limit; so does a 0 below a floor, which
+    stands for a non-detect. Any other value outside its limits is an error. One floor, or one ceiling, in all rows is
+    that of the column, in ``limits``; other columns with limits are in ``limits_by_cell``.
     """
 
     def __init__(self, samples: Samples, floor: FloatArray, ceiling: FloatArray) -> None:

@@ -30,7 +30,7 @@ from unrelu.tables.table_file import SHARE_CELLS, Piece, TableFile, damage_repor
 TABLE_KEY, NAMES_KEY = "X", "feature_names"
 _HEAD_READERS = {(1, 0): npy.read_array_header_1_0, (2, 0): npy.read_array_header_2_0}
 Head = tuple[tuple[int, ...], bool, np.dtype[Any], int]
-"""What the head of an npy file says: shape, whether columns are stored one after the other, type; its length."""
+"""The head of an npy file: shape, whether columns are stored one after the other, type; its length."""
 
 
 def _head(stream: IO[bytes]) -> Head:
@@ -87,7 +87,6 @@ class NpyTable(TableFile):
             )
 
     def _tables(self, rows: int) -> Iterator[NDArray[Any]]:
-        """All columns, so many rows at a time."""
         order: Literal["F", "C"] = "F" if self._by_columns else "C"
         with damage_reported(self.name, self.kind):
             mapped = np.memmap(self._path, self._dtype, "r", self._offset, self._shape, order)
@@ -129,7 +128,6 @@ class NpzTable(NpyTable):
         return heads[self._member]
 
     def _complete(self) -> None:
-        """Read the names."""
         with zipfile.ZipFile(self._path) as archive:
             if f"{NAMES_KEY}.npy" not in archive.namelist():
                 return
@@ -169,7 +167,7 @@ def _cut(table: NDArray[Any], rows: int) -> Iterator[NDArray[Any]]:
 
 
 class SparseSamples(Samples):
-    """The rows of a scipy sparse matrix; who can work with it, or with a block's part of it, takes ``matrix``.
+    """The rows of a scipy sparse matrix; ``matrix`` of the samples, or of a block, is sparse.
 
     >>> import scipy.sparse
     >>> samples = SparseSamples(scipy.sparse.csr_array([[0.0, 2.0], [1.0, 0.0]]), ["a", "b"])
@@ -208,7 +206,7 @@ class SparseSamples(Samples):
 
 
 def sparse_matrix(path: str) -> Any:
-    """What a file of scipy.sparse.save_npz holds, read whole."""
+    """The matrix in a file of scipy.sparse.save_npz, read whole."""
     try:
         given: Any = scipy.sparse.load_npz(path)
         matrix: Any = scipy.sparse.csr_array(given)

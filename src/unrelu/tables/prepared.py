@@ -1,4 +1,4 @@
-"""What was learned of a table's columns, and its rows as learners want them: limits, negated columns, margins."""
+"""The limits and margins of a table's columns, and its rows as learners take them."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from unrelu.validation import column_label
 _SMALLEST_LOG = 1e-290  # what a logarithm is taken of in full
 _STEEPEST_LINE = 1e300  # slope: 0 times infinity is no number
 _STEEPEST = 1e5  # log slope: whatever a margin makes of huge numbers
-_COLUMNS, _ROWS = 8, 2**14  # of a table that are turned at a time: a cache line of doubles, a core's cache
+_COLUMNS, _ROWS = 8, 2**14  # of a table that are transposed at a time: a cache line of doubles, a core's cache
 _SHORT = 2**21  # cells of a table that is read once, and then stays in memory
 
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """What was learned of the columns of a table, in the user's units; later tables are checked against it.
+    """Limits and margins of the columns of a table, in the user's units; later tables are checked against them.
 
     ``floor`` and ``ceiling`` are infinite for columns without one, and no column has both. ``tolerance`` is the noise
-    after the floor, ``stated`` are limits that cells said themselves. ``margins`` is None where all are normal.
+    after the floor, ``stated`` are limits in the table's cells. ``margins`` is None where all are normal.
     """
 
     floor: Annotated[FloatArray, "unbounded floats d"]
@@ -53,7 +53,7 @@ class Columns:
 
     @cached_property
     def plain(self) -> Assumptions:
-        """What is assumed of rows in the user's units, columns with a ceiling negated."""
+        """The assumptions about rows in the user's units, columns with a ceiling negated."""
         return Assumptions(
             tuple(np.where(self.negated, -self.ceiling, self.floor).tolist()),
             floor_tolerance=self.tolerance,
@@ -62,7 +62,7 @@ class Columns:
 
     @cached_property
     def assumptions(self) -> Assumptions:
-        """The same of rows of latent values."""
+        """The assumptions about rows of latent values."""
         if self.margins is None:
             return self.plain
         floor, ceiling = self.latent_limits
@@ -74,7 +74,7 @@ class Columns:
         return latent_limits(self.margins or (), self.floor, self.ceiling)
 
     def latent(self, x: NDArray[np.floating[Any]]) -> FloatArray:
-        """Rows of latent values; a cell at its limit or beyond, up to rounding, holds the latent limit."""
+        """Rows of latent values; a cell at or outside its limit, up to rounding, holds the latent limit."""
         limits = (*self.latent_limits, seen_above(self.floor, x), -seen_above(-self.ceiling, x))
         columns, y = list(zip(self.margins or (), *limits, strict=True)), np.empty(x.shape)
 
@@ -98,7 +98,7 @@ class Columns:
         return total
 
     def refuse_outside(self, x: NDArray[np.floating[Any]]) -> None:
-        """Raise InvalidDataError for a cell that its column's shape is not defined for."""
+        """Raise InvalidDataError for a cell for which its column's margin is not defined."""
         smallest = np.min(x, axis=0, where=self._between(x), initial=np.inf)
         for j, margin in enumerate(self.margins or ()):
             label = column_label(j, self.names)
@@ -125,7 +125,7 @@ def finite_slopes(margin: Margin, x: NDArray[np.floating[Any]]) -> FloatArray:
 
 
 def _latent(x: FloatArray, margin: Margin, low: float, high: float, seen_above: float, seen_below: float) -> FloatArray:
-    """A column's values; what is not seen between its limits holds one."""
+    """A column's latent values; cells at or outside a limit hold it."""
     with np.errstate(over="ignore"):
         if isinstance(margin, Monotone):  # margin.to_latent(x), bit by bit, by a kernel
             y = np.empty(len(x))
@@ -141,12 +141,11 @@ def _latent(x: FloatArray, margin: Margin, low: float, high: float, seen_above: 
 
 
 class PreparedRows(RowsOf):
-    """The rows of ``samples`` as the learners want them: what is done to a block, in order, is ``_told``.
+    """The rows of ``samples`` as the learners take them; ``_told`` has the steps in their order.
 
-    ``view``: "latent" values by the columns' margins, or the user's own numbers: "turned", columns with a ceiling
-    upside
-    down, or "upright", screened. Rows are judged by a model, unless it is learned from them (``learning``) or has been
-    (``screened``: they have been read before, and need no screening again). ``turns``: without margins, cells change.
+    ``view``: "latent" values, by the columns' margins; or the user's numbers, "negated" in columns with a ceiling, or
+    "original", screened. The rows are new to the model, unless it is fitted to them (``learning``) or was
+    (``screened``: they have been read before, and need no screening). ``changes``: without margins, cells change.
     """
 
     def __init__(
@@ -160,33 +159,33 @@ class PreparedRows(RowsOf):
     ) -> None:
         super().__init__(samples)
         self._columns, self._view, self._learning, self._screened = columns, view, learning, screened
-        self._judging = not (learning or screened)
+        self._new = not (learning or screened)
         self._lifted = lifts(samples.limits, columns.floor, self.feature_names)
-        self.turns = bool(columns.negated.any() or self._lifted or samples.limits_by_cell)
+        self.changes = bool(columns.negated.any() or self._lifted or samples.limits_by_cell)
 
     def _told(self, block: Block) -> Block:
         columns, negated = self._columns, self._columns.negated.any()
-        if self.turns:
-            block = self._upside_down(block)
-        if self._view == "turned":
+        if self.changes:
+            block = self._negated(block)
+        if self._view == "negated":
             return block
         values = without_absent(block.values, block.weights)
         if not self._screened:
             values = self._screen(block, values)
         x = values * columns.sign.astype(values.dtype) if negated else values
-        if self._view == "upright":
+        if self._view == "original":
             censoring = None if block.censoring is None else block.censoring * columns.sign.astype(np.int8)
             return replace(block, values=x, censoring=censoring)
         if self._learning:
             columns.refuse_outside(x)
         y = columns.latent(x) * columns.sign if negated else columns.latent(x)
-        return replace(block, values=reachable(y) if self._judging else y)
+        return replace(block, values=reachable(y) if self._new else y)
 
-    def _upside_down(self, block: Block) -> Block:
-        """The block with every ceiling a floor.
+    def _negated(self, block: Block) -> Block:
+        """The block with columns negated that have a ceiling, which so becomes a floor.
 
-        Cells at a limit that they state, below a floor that is higher, hold the floor; where single cells have limits,
-        those at their column's floor are marked, too.
+        Cells at a limit of the table below a higher floor hold that floor; where single cells have limits, those at
+        their column's floor are marked, too.
         """
         values = block.values * self._columns.sign.astype(block.values.dtype)
         for column, (limit, floor) in self._lifted.items():
@@ -200,13 +199,13 @@ class PreparedRows(RowsOf):
         return replace(block, values=values, censoring=censoring)
 
     def _screen(self, block: Block, values: NDArray[np.floating[Any]]) -> NDArray[np.floating[Any]]:
-        """Values without infinite cells and cells beyond a limit, which are refused.
+        """The values; raises for infinite cells and cells outside a limit.
 
-        Where rows are judged, those that a margin is not defined for are as far away as can be.
+        In new rows a cell for which a margin is not defined is as far away as can be.
         """
         plain = self._columns.plain
         screening = screening_of(replace(block, values=values), plain.lowest)
-        if self._judging and screening.large_count.any():
+        if self._new and screening.large_count.any():
             values = reachable(values)
             screening = screening_of(replace(block, values=values), plain.lowest)
         screening.check(plain, self.feature_names)
@@ -216,28 +215,28 @@ class PreparedRows(RowsOf):
         if self._view != "latent":
             return 0.0
         how = {"learning": self._learning, "screened": self._screened}
-        blocks = PreparedRows(self._samples, self._columns, "upright", **how).blocks()
+        blocks = PreparedRows(self._samples, self._columns, "original", **how).blocks()
         seen = (b.values if b.censoring is None else np.where(b.censoring == 0, b.values, np.nan) for b in blocks)
         return np.concatenate([self._columns.log_slopes(values) for values in seen])
 
 
 def prepared(samples: Samples, columns: Columns, *, learning: bool = False, screened: bool = False) -> Samples:
-    """The rows as learners want them: as they are where nothing is to be done."""
+    """The rows as learners take them; the samples themselves where nothing changes."""
     if columns.margins is not None:
         return PreparedRows(samples, columns, learning=learning, screened=screened)
-    rows = PreparedRows(samples, columns, "turned")
-    return rows if rows.turns else samples
+    rows = PreparedRows(samples, columns, "negated")
+    return rows if rows.changes else samples
 
 
 def total_log_slope(samples: Samples, columns: Columns) -> float:
-    """What the log density of rows that were learned from gains in the user's units, weighted as they are."""
+    """The weighted sum of log dy/dx over the rows of a fit: log density in the user's units less the latent one."""
     weights = [np.ones(len(b.values)) if b.weights is None else b.weights for b in samples.blocks()]
     slopes = PreparedRows(samples, columns, screened=True).log_slopes()
     return float(np.nansum(slopes * np.concatenate(weights)))
 
 
 class HeldSamples(RowsOf):
-    """The rows of ``samples`` in the ``held`` blocks that all of them fit into."""
+    """The rows of ``samples``, kept in memory as the blocks ``held``."""
 
     def __init__(self, samples: Samples, held: list[Block]) -> None:
         super().__init__(samples)
@@ -250,8 +249,6 @@ class HeldSamples(RowsOf):
     def blocks(self) -> Iterator[Block]:
         return iter(self._held)
 
-    # What else is known of the rows, and what makes others of them, is the samples' own.
-
     def ids(self) -> dict[str, list[str]]:
         return self._samples.ids()
 
@@ -263,10 +260,7 @@ class HeldSamples(RowsOf):
 
 
 def held(samples: Any, most: int = _SHORT) -> Any:
-    """Rows that are read in blocks in memory, if they have no more cells than that and are read in this process.
-
-    Anything else as it is.
-    """
+    """Rows of at most so many cells that this process reads in blocks, kept in memory; anything else as it is."""
     samples = as_rows(samples)
     if not isinstance(samples, Samples) or samples.in_memory or samples.read_once:
         return samples
@@ -291,6 +285,6 @@ def as_stored(levels: FloatArray, stored_as: Any) -> FloatArray:
 
 
 def names_of(table: Any) -> Sequence[str] | None:
-    """What the columns of a data frame are called, where all are texts."""
+    """The names of a data frame's columns, where all are texts."""
     labels = list(getattr(table, "columns", ()))
     return labels if labels and all(isinstance(label, str) for label in labels) else None

@@ -1,4 +1,4 @@
-"""One table file: what it answers whatever its kind, and the messages about damage, columns and bad cells."""
+"""One table file: what every kind provides, and the messages about damage, columns and bad cells."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ Piece = tuple[NDArray[Any], list[list[str]]]
 
 
 class TableFile:
-    """A table on disk: opened cheaply, read in pieces, as often as asked."""
+    """A table on disk: opened cheaply, read in pieces, any number of times."""
 
     column_names: tuple[str, ...] | None = None
     n_columns: int
-    n_rows: int | None = None  # where only a full read can tell
+    n_rows: int | None = None  # None where it takes a full read
     is_empty = False  # columns without rows, which do no harm in one of several files
     labels: frozenset[str] = frozenset()
-    """Columns that say where rows belong, such as the keys of folders: no features unless they are asked for."""
+    """Columns of labels, such as the keys of folders: no features unless columns= names them."""
     notes: tuple[str, ...] = ()
-    """How a table was understood that is none of values alone, in at most three lines."""
+    """How a table with flags, limits or a row for each value was understood, in at most three lines."""
     suspicious = ""
     """What a user should look at in it."""
 
@@ -46,18 +46,18 @@ class TableFile:
         """Columns of text among those that were checked or read, and their cells that are not plain numbers."""
 
     def check(self, wanted: Sequence[int], thorough: bool = False) -> np.dtype[Any]:
-        """Refuse columns known not to be numbers; return the float type that holds the others.
+        """Refuse columns that are not numbers; return the float type that holds the others.
 
-        ``thorough``: all of a file is looked through for text.
+        ``thorough``: read all of a file for cells of text.
         """
         raise NotImplementedError
 
     def pieces(self, wanted: Sequence[int], rows: int, texts: Sequence[int] = ()) -> Iterator[Piece]:
-        """All rows in order, about so many at a time: the ``wanted`` columns in that order, others as ``texts``."""
+        """All rows in order, about so many at a time: the ``wanted`` columns as numbers, ``texts`` as text."""
         raise NotImplementedError
 
     def shares(self) -> list[TableFile]:
-        """Tables of neighbouring rows that together are this one, for others to read; none where they cannot."""
+        """Tables of neighbouring rows that together are this one, for workers to read; none where they cannot."""
         return [self._elsewhere()]
 
     def _elsewhere(self, **other: Any) -> Any:
@@ -66,8 +66,8 @@ class TableFile:
         table.__dict__.update(_path=os.path.abspath(self._path), **other)
         return table
 
-    def read_through(self, wanted: Sequence[int]) -> TableFile:  # noqa: ARG002 - most know their rows
-        """The same table, with its number of rows and all cells seen that are no plain numbers."""
+    def read_through(self, wanted: Sequence[int]) -> TableFile:  # noqa: ARG002 - most have counted their rows
+        """The same table, with its number of rows and its cells that are no plain numbers, after a full read."""
         return self
 
     def raw(self, limit: int = -1) -> bytes | None:  # noqa: ARG002 - only text has some
@@ -98,7 +98,7 @@ DAMAGE = (OSError, EOFError, ValueError, RuntimeError, zlib.error, zipfile.BadZi
 
 @contextmanager
 def damage_reported(name: str, kind: str) -> Iterator[None]:
-    """Turn whatever a reader raises on a damaged file into one clear line."""
+    """Turn any error of a reader on a damaged file into one clear line."""
     try:
         yield
     except InputFileError:
@@ -122,31 +122,31 @@ def first_line(error: BaseException) -> str:
     return " ".join(lines[0].split())[:160].rstrip(". ")
 
 
-def extension_of(path: str, known: Iterable[str]) -> str | None:
-    """The longest of the known extensions that a name has."""
-    return max((extension for extension in known if path.lower().endswith(extension)), key=len, default=None)
+def extension_of(path: str, extensions: Iterable[str]) -> str | None:
+    """The longest of the extensions that a name has."""
+    return max((each for each in extensions if path.lower().endswith(each)), key=len, default=None)
 
 
-def unknown_kind(path: str, known: Iterable[str], kind: str = "file") -> str:
-    """What to say of a name with none of the known extensions.
+def unknown_kind(path: str, extensions: Iterable[str], kind: str = "file") -> str:
+    """The message for a name with none of the extensions.
 
     >>> unknown_kind("lakes.cvs", [".csv", ".npy"])
     "unknown kind of file. Did you mean '.csv'? Known are .csv, .npy."
     """
-    return f"unknown kind of {kind}. {suggestion(os.path.splitext(path)[1], known, 'Known are')}"
+    return f"unknown kind of {kind}. {suggestion(os.path.splitext(path)[1], extensions, 'Known are')}"
 
 
 # --- cells that are no numbers ------------------------------------------------------------------------
 
 
 Held = tuple[str, str]
-"""What a column holds that is not numbers, and a cell that shows it (or nothing)."""
+"""The content of a column that is no numbers, and a cell that shows it (or nothing)."""
 Remedy = Callable[[list[int]], str]
 """The line that leaves columns out of a table in memory."""
 
 
 def row_and_line(row: int, line: int | None) -> str:
-    """How messages about files call a row: rows are counted from 1, below the header; lines include it."""
+    """A row in messages about files: rows are counted from 1, below the header; lines include it."""
     return f"row {row:,}" if line is None else f"row {row:,} (line {line:,})"
 
 
@@ -166,9 +166,9 @@ def _is_interval(text: str) -> bool:
 
 
 class Faults:
-    """Cells that are no numbers, told apart: columns of text, and single bad cells among numbers.
+    """Cells that are no numbers: those in columns of text, and single bad cells among numbers.
 
-    ``emptied``: what is done with a cell without a value.
+    ``emptied``: the remedy for a cell without a value.
     """
 
     def __init__(self, names: Sequence[str] | None, decimal: str = ".", emptied: str = "empty {}") -> None:
@@ -181,7 +181,7 @@ class Faults:
     def __bool__(self) -> bool:
         return bool(self._first)
 
-    def look(self, where: str, position: int, text: str) -> None:
+    def add(self, where: str, position: int, text: str) -> None:
         """Count a cell."""
         cell = read_cell(text, self._decimal)
         if cell is not None and cell[0] == "between":
@@ -190,14 +190,14 @@ class Faults:
         elif cell is None:
             self.add_bad(where, position, text, int(read_cell(text, self._other) is None))
         else:
-            self.add_numbers(position, int(cell.kind != "missing"))
+            self.add_numbers(position, int(cell[0] != "missing"))
 
     def add_numbers(self, position: int, count: int) -> None:
         """Count cells that are numbers."""
         self._numbers[position] += count
 
     def add_bad(self, where: str, position: int, text: str, count: int = 1) -> None:
-        """Count a cell that is none."""
+        """Count a cell that is no number."""
         self._bad[position] += count
         self._first.setdefault(position, (where, text if len(text) <= 60 else text[:57] + "..."))
 
@@ -206,15 +206,15 @@ class Faults:
         columns = [position for position in sorted(self._first) if self._bad[position] > self._numbers[position]]
         return {each: ("text", "{}: {!r}".format(*self._first[each])) for each in columns}
 
-    def with_first_cell(self, told: str = "") -> str | None:
-        """What is told of columns, and the first bad cell of others; where columns have no names it may be a name."""
+    def with_first_cell(self, of_columns: str = "") -> str | None:
+        """A message about columns, and the first bad cell of others; where columns have no names it may be a name."""
         texts = self.texts()
         cells = {position: first for position, first in self._first.items() if position not in texts}
         if not cells:
-            return told or None
+            return of_columns or None
         position, (where, text) = next(iter(cells.items()))
         place = f"{where}, {column_phrase(self._names, position)}: {text!r}"
-        place = f"{told} {place[0].upper()}{place[1:]}" if told else place
+        place = f"{of_columns} {place[0].upper()}{place[1:]}" if of_columns else place
         if _is_interval(text):
             return (
                 f"{place} says that a value is between two numbers, which no estimator can use yet. Write the upper one"
@@ -222,7 +222,7 @@ class Faults:
             )
         if read_cell(text, self._other) is not None:
             return (
-                f"{place} is not a number with the decimal mark {self._decimal!r}. If it is {self._other!r}, say"
+                f"{place} is not a number with the decimal mark {self._decimal!r}. If it is {self._other!r}, give"
                 f" decimal={self._other!r}."
             )
         more = sum(self._bad[each] for each in cells) - 1
@@ -232,11 +232,11 @@ class Faults:
         cell, them, whose = ("cells", "those", "whose") if more else ("cell", "it", "if its")
         remedy = f"orrect the {cell}, or {self._emptied.format(them)} {whose} value is missing."
         may_be_header = self._names is None and where.startswith("row 1 (")
-        header = "If the first line names the columns, say header=True; if not, c" if may_be_header else "C"
+        header = "If the first line names the columns, give header=True; if not, c" if may_be_header else "C"
         return f"{place} is not a number{others}. {header}{remedy}"
 
-    def told(self, held: Mapping[int, Held], n_columns: int, remedy: Remedy | None = None) -> str | None:
-        """All columns that hold no numbers, with a remedy, and the first bad cell of the others; None if none.
+    def describe(self, held: Mapping[int, Held], n_columns: int, remedy: Remedy | None = None) -> str | None:
+        """All columns that hold no numbers, with a remedy, and the first bad cell of the others; None without any.
 
         The remedy is by default the parameters of open_samples that leave columns out, or keep them as text.
         """

@@ -108,30 +108,29 @@ def write_columns(path: PathLike, parts: Iterable[Mapping[str, Any]]) -> None:
 
     batches = (pa.RecordBatch.from_pydict(dict(part)) for part in parts)
     first = next(batches)
-    # A text column without a text in the first part is one nevertheless.
+    # A column that is empty in the first part is text.
     schema = pa.schema([(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in first.schema])
     with atomic_write(path) as stream:
         _write_arrow(stream, kind, schema, (batch.cast(schema) for batch in chain([first], batches)))
 
 
 def check_table(path: PathLike, *, columns: bool = False) -> str:
-    """The kind of file; OutputError unless :func:`write_table` (or :func:`write_columns`) knows and can write it."""
-    name, known = os.fspath(path), COLUMN_KINDS if columns else KINDS
-    kind = extension_of(name, known)
+    """The kind of file; OutputError unless :func:`write_table` (or :func:`write_columns`) can write it."""
+    name, kinds = os.fspath(path), COLUMN_KINDS if columns else KINDS
+    kind = extension_of(name, kinds)
     if kind is None:
-        raise OutputError(f"{path}: {unknown_kind(name, known)}")
+        raise OutputError(f"{path}: {unknown_kind(name, kinds)}")
     if kind in COLUMN_KINDS:
         require_pyarrow(name)
     return kind
 
 
 def names_or_numbers(names: Sequence[str] | None, n_columns: int) -> tuple[str, ...]:
-    """What tables that are shown or written call their columns: x0, x1, ... where they have no names."""
+    """The columns' names in tables that are shown or written: x0, x1, ... where they have none."""
     return tuple(f"x{index}" for index in range(n_columns)) if names is None else tuple(map(str, names))
 
 
 def _write_arrow(stream: IO[bytes], kind: str, schema: Any, batches: Iterator[Any]) -> None:
-    """Arrow's batches as a file of that kind."""
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
     from pyarrow import parquet

@@ -92,9 +92,9 @@ def test_a_detector_comes_back_whole(detector, fresh, tmp_path):
         lambda one: one.cell_residuals(fresh),
         lambda one: one.row_weights_,
         lambda one: one.distribution_.covariance,
-        lambda one: one.judge(fresh).top,
+        lambda one: one.score_table(fresh).top,
     )
-    judged, before = (one.judge(fresh, cells_of="flagged") for one in (loaded, detector))
+    judged, before = (one.score_table(fresh, cells_of="flagged") for one in (loaded, detector))
     for row in np.flatnonzero(before.flagged):
         assert judged.drivers(row) == before.drivers(row)
 

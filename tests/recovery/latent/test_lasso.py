@@ -58,7 +58,7 @@ def test_c_is_found_up_to_the_papers_error(size):
 
 @pytest.mark.parametrize("size", [1e8, 1e30, 1e200])
 def test_an_outlier_of_any_size(size):
-    """Beyond the threshold an entry only says on which side it is, whatever its size."""
+    """Beyond the threshold only the sign of an entry counts, whatever its size."""
     A, b, _, v, _ = reference.draw(np.random.default_rng(3), 100, 5)
     v[7] = 1e3
     expected = unrelu.recover_latent(A, b, v, "lasso").latent

@@ -29,7 +29,7 @@ def test_objective_is_the_sum_by_the_book(scale):
 
 @PENALTIES
 @pytest.mark.parametrize("scale", [0.03, 0.3, 2.0])
-def test_descent_never_rises_and_says_where_it_ended(penalty, scale):
+def test_descent_never_rises_and_returns_its_end(penalty, scale):
     rng, penalty = np.random.default_rng(1), np.array(penalty)
     fell = 0
     for _ in range(20):
@@ -38,9 +38,9 @@ def test_descent_never_rises_and_says_where_it_ended(penalty, scale):
         c = np.abs(c) if penalty[2] else c
         values = [objective(A, b, v, c, scale, penalty)]
         for _ in range(15):
-            said = descend(A, b, v, c, scale, penalty, 1)
+            found = descend(A, b, v, c, scale, penalty, 1)
             values.append(objective(A, b, v, c, scale, penalty))
-            assert said == pytest.approx(values[-1], rel=1e-12)
+            assert found == pytest.approx(values[-1], rel=1e-12)
         assert (np.diff(values) <= 1e-12 * values[0]).all()
         fell += values[-1] < values[0]
         assert not penalty[2] or (c >= 0.0).all()

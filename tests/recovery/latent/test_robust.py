@@ -84,7 +84,7 @@ def test_covariance_is_calibrated():
     assert abs(np.mean(squares) - 1.04) < 4.0 * np.sqrt(2.0 / k / len(squares))
 
 
-def test_a_known_noise_scale_is_kept():
+def test_a_given_noise_scale_is_kept():
     A, b, c, v, _ = reference.draw(np.random.default_rng(0), 100, 4, share=0.2, noise=0.05)
     result = unrelu.recover_latent(A, b, v, RobustLatent(noise_scale=0.07))
     assert result.noise_scale == 0.07
@@ -167,7 +167,7 @@ def test_noise_without_negative_entries(shift):
     assert np.median(errors) < 1.5 * np.median(best)
 
 
-def test_a_known_noise_scale_helps_where_no_entry_is_negative():
+def test_a_given_noise_scale_helps_where_no_entry_is_negative():
     for seed in range(5):
         A, b, c, v, oracle = noise_inside(seed, -0.5)
         found = unrelu.recover_latent(A, b, v, RobustLatent(noise_scale=0.05)).latent

@@ -14,7 +14,16 @@ from unrelu.recovery.layers.decoding import (
     pure_rows,
     rank_of,
 )
-from unrelu.recovery.layers.facets import Cloud, Facet, counted, find_facets, misfit, most_likely, nearest_facet, pencil
+from unrelu.recovery.layers.facets import (
+    Cloud,
+    Facet,
+    count_points,
+    find_facets,
+    misfit,
+    most_likely,
+    nearest_facet,
+    pencil,
+)
 
 EXACT = 1e-9  # noise of clouds without any; facets are then exact to rounding, 1e-16 times a condition number below 1e6
 LIFTED = pytest.mark.parametrize("lifted", [False, True])
@@ -56,7 +65,7 @@ def test_support_counts():
     on = module.ndtri((np.arange(200) + 0.5) / 200)
     above = np.arange(0.1, 20.0, 0.2)
     heights = 0.5 * np.concatenate([on, above, [-4.5, -10.0, -4.1]])
-    seen = counted(Facet(np.array([1.0]), 0.0, 0.5), heights[:, None])
+    seen = count_points(Facet(np.array([1.0]), 0.0, 0.5), heights[:, None])
     assert seen.below == 3
     assert seen.density == pytest.approx(5.0)
     assert abs(seen.on - 200) < 2.0  # one point at the border of +-2
@@ -229,12 +238,12 @@ def test_exact_in_more_dimensions(p, lifted):
 
 @LIFTED
 @pytest.mark.slow
-def test_no_sum_of_facets_is_returned_if_more_are_asked_for(lifted):
+def test_no_sum_of_facets_is_returned_if_count_is_larger(lifted):
     points, normals, offsets = reference.cone(seeded(5), 3, 300, lifted)
     assert_same(find_facets(Cloud(points, EXACT, lifted), 6, seeded())[0], normals, offsets)
 
 
-def test_fewer_may_be_asked_for():
+def test_count_may_be_smaller():
     points, normals, _ = reference.cone(seeded(5), 4, 300)
     found = find_facets(Cloud(points, EXACT, False), 2, seeded())[0]
     assert len(found) == 2
@@ -288,10 +297,10 @@ def test_one_unit_through_the_origin():
 
 def test_someone_hears_of_the_search():
     points, *_ = reference.cone(seeded(9), 3, 200)
-    heard = []
-    find_facets(Cloud(points, EXACT, False), 3, seeded(), heard.append)
-    assert {step.stage for step in heard} == {"Finding units"}
-    assert (heard[-1].done, heard[-1].total, heard[-1].words) == (3, 3, "3 of 3 units found")
+    reported = []
+    find_facets(Cloud(points, EXACT, False), 3, seeded(), reported.append)
+    assert {step.stage for step in reported} == {"Finding units"}
+    assert (reported[-1].done, reported[-1].total, reported[-1].words) == (3, 3, "3 of 3 units found")
 
 
 # --- the space ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from unrelu.recovery.layers.inputs import (
     fit_inputs,
     inputs_behind,
     inputs_of,
-    refitted,
+    refit,
     standard_layer,
     without_worst,
 )
@@ -40,11 +40,11 @@ def test_inputs_are_least_squares_over_units_that_are_on(net, noise):
     heights = np.where(net.h > 0.0, np.maximum(net.h + noise * seeded().standard_normal(net.h.shape), 1e-9), 0.0)
     z, amplified = inputs_of(heights, weights, net.b1)
     expected = reference.inputs_by_row(heights, weights, net.b1)
-    known = np.isfinite(amplified)
-    assert 0 < np.count_nonzero(~known) < 300
-    np.testing.assert_array_equal(known, np.isfinite(expected[:, 0]))
+    determined = np.isfinite(amplified)
+    assert 0 < np.count_nonzero(~determined) < 300
+    np.testing.assert_array_equal(determined, np.isfinite(expected[:, 0]))
     # Rounding of 1e-16, times a condition of 1e4 at worst.
-    np.testing.assert_allclose(z[known] * [1.0, 1e-3, 1e3], expected[known] * [1.0, 1e-3, 1e3], atol=1e-9)
+    np.testing.assert_allclose(z[determined] * [1.0, 1e-3, 1e3], expected[determined] * [1.0, 1e-3, 1e3], atol=1e-9)
 
 
 def test_amplification_is_that_of_the_worst_direction(net):
@@ -72,13 +72,13 @@ def test_no_rows_more_than_a_tile_and_one_row(net):
     np.testing.assert_allclose(np.vstack(parts), whole[0][[0, 255, 256, 599]], atol=1e-12)
 
 
-def test_which_units_can_tell_inputs(net):
-    on, told = np.count_nonzero(net.h > 0.0, axis=1), []
+def test_which_units_determine_inputs(net):
+    on, possible = np.count_nonzero(net.h > 0.0, axis=1), []
     for q in (1, 2, 3, 4, 6, 7):
         enough = q + 2 <= 8 and np.count_nonzero(on >= q + 2) >= 8 * (q + 1)
-        told.append(enough)
+        possible.append(enough)
         assert enough or fit_inputs(net.h, none(8), q, seeded()) is None
-    assert told == [True, True, True, True, False, False]
+    assert possible == [True, True, True, True, False, False]
     assert fit_inputs(net.h, none(8), 3, seeded()) is not None
     assert fit_inputs(net.h[:20], none(8), 3, seeded()) is None
 
@@ -101,23 +101,23 @@ def test_units_and_inputs_are_each_others_inverse(net):
 
 def test_a_scaled_layer_and_a_moved_one(net):
     layer, lengths = InnerLayer(net.A1, net.b1, ((3, 1e-12),)), seeded().uniform(0.1, 10.0, 8)
-    np.testing.assert_allclose(layer.scaled(lengths).units(net.z), net.h * lengths, atol=1e-12)
+    np.testing.assert_allclose(layer.rescale(lengths).units(net.z), net.h * lengths, atol=1e-12)
     mean, root = seeded(1).standard_normal(3), np.tril(seeded(2).standard_normal((3, 3)))
     root[np.diag_indices(3)] = np.abs(root.diagonal())
-    moved = layer.moved(mean, root @ root.T)
+    moved = layer.standardize_inputs(mean, root @ root.T)
     np.testing.assert_allclose(moved.units(np.linalg.solve(root, (net.z - mean).T).T), net.h, atol=1e-9)
-    assert moved.choice == layer.scaled(lengths).choice == ((3, 1e-12),)
+    assert moved.choice == layer.rescale(lengths).choice == ((3, 1e-12),)
 
 
 def test_refitted_is_least_squares_of_each_unit(net):
     layer = InnerLayer(net.A1 + 0.01, net.b1)
     inputs = layer.inputs(net.h)
-    found = refitted(layer, net.h)
+    found = refit(layer, net.h)
     for unit in range(8):
         rows = (net.h[:, unit] > 0.0) & ~np.isnan(inputs[:, 0])
         expected = np.linalg.pinv(np.column_stack([inputs[rows], np.ones(rows.sum())])) @ net.h[rows, unit]
         np.testing.assert_allclose(np.append(found.weights[unit], found.bias[unit]), expected, atol=1e-9)
-    exact = refitted(InnerLayer(net.A1, net.b1), net.h)
+    exact = refit(InnerLayer(net.A1, net.b1), net.h)
     np.testing.assert_allclose(exact.weights, net.A1, atol=1e-9)
 
 
@@ -145,16 +145,16 @@ def test_rows_that_do_not_determine_their_inputs_count():
     errors = np.sqrt((np.outer(np.diag(truth), np.diag(truth)) + truth**2) / n)
 
     def off(layer):
-        """Largest error of the distribution in standard errors of known inputs: of the bias and of the covariance."""
+        """Largest errors of bias and covariance, in standard errors of a distribution learned from true inputs."""
         bias = np.abs(layer.bias - net.b1) / np.sqrt(np.diag(truth) / n)
         return max(bias.max(), (np.abs(layer.weights @ layer.weights.T - truth) / errors).max())
 
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # how inputs are drawn is nobody's concern
+        warnings.simplefilter("error")  # draws of inputs warn of nothing
         layer = standard_layer(moved_away(net), net.h, 0)
     inputs = InnerLayer(net.A1, net.b1).inputs(net.h)[~few]
-    dropped = InnerLayer(net.A1, net.b1).moved(inputs.mean(axis=0), np.cov(inputs.T))
-    assert off(layer) < 5.0  # draws add to the errors of known inputs
+    dropped = InnerLayer(net.A1, net.b1).standardize_inputs(inputs.mean(axis=0), np.cov(inputs.T))
+    assert off(layer) < 5.0  # draws add to the errors of determined inputs
     assert off(dropped) > 15.0
     np.testing.assert_array_equal(standard_layer(moved_away(net), net.h, 0).weights, layer.weights)
 
@@ -222,24 +222,24 @@ def test_the_worst_unit_is_one_that_is_none(p, q, seed):
 def test_inputs_behind_rows_exactly(net):
     layer = InnerLayer(net.A1, net.b1)
     found = inputs_behind(net.X, net.A2, net.b2, layer, 0.0)
-    known = np.isfinite(found[:, 0])
+    determined = np.isfinite(found[:, 0])
     enough = (np.count_nonzero(net.h > 0.0, axis=1) >= 3) & (np.count_nonzero(net.X > 0.0, axis=1) >= 8)
-    assert known[enough].mean() > 0.99  # some systems are nearly singular
-    assert not known[~enough].any()
-    np.testing.assert_allclose(found[known], net.z[known], atol=1e-7)
+    assert determined[enough].mean() > 0.99  # some systems are nearly singular
+    assert not determined[~enough].any()
+    np.testing.assert_allclose(found[determined], net.z[determined], atol=1e-7)
 
 
 def test_inputs_behind_noisy_rows_are_the_nearest():
     noise = 0.01
     net = reference.draw(1, 40, 8, 3, 60, noise=noise)
     found = inputs_behind(net.X, net.A2, net.b2, InnerLayer(net.A1, net.b1), noise)
-    known = np.flatnonzero(np.isfinite(found[:, 0]))
-    assert len(known) > 40
-    best = np.stack([reference.nearest_inputs(net.X[i], net, net.z[i]) for i in known])
-    size = np.linalg.norm(found[known] - best, axis=1)
+    determined = np.flatnonzero(np.isfinite(found[:, 0]))
+    assert len(determined) > 40
+    best = np.stack([reference.nearest_inputs(net.X[i], net, net.z[i]) for i in determined])
+    size = np.linalg.norm(found[determined] - best, axis=1)
     # Errors of z are about noise over weights' length, sqrt(20) * sqrt(4): both minimizers are at the same place.
     assert np.mean(size < 1e-4 * noise) > 0.9
-    assert np.median(np.abs(found[known] - net.z[known])) < noise
+    assert np.median(np.abs(found[determined] - net.z[determined])) < noise
 
 
 def test_no_rows_have_no_inputs(net):
@@ -249,7 +249,7 @@ def test_no_rows_have_no_inputs(net):
 # --- mistakes found, to be mended -----------------------------------------------------------------
 
 
-def test_rows_that_tell_no_inputs_leave_the_layer_as_it_was_found(net):
+def test_rows_that_determine_no_inputs_leave_the_layer_as_it_was_found(net):
     """Means of no rows became the bias, and a covariance of one row has no root."""
     layer, on = InnerLayer(net.A1, net.b1), (net.h > 0.0).sum(axis=1)
     few, most = net.h[on < 3], net.h[[on.argmax()]]
@@ -273,5 +273,5 @@ def test_a_unit_that_is_the_same_in_every_row_does_not_stop_the_draws(net):
     moved = standard_layer(layer, hidden, 0)
     np.testing.assert_allclose(moved.weights[2], 0.0, atol=1e-12)
     units = moved.units(moved.inputs(hidden))
-    known = np.isfinite(units[:, 0])
-    np.testing.assert_allclose(units[known], hidden[known], atol=1e-9)
+    determined = np.isfinite(units[:, 0])
+    np.testing.assert_allclose(units[determined], hidden[determined], atol=1e-9)

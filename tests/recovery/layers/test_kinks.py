@@ -1,4 +1,4 @@
-"""Units behind known inputs: each is found once, lines and near-lines are not taken for units."""
+"""Units behind given inputs: each is found once, lines and near-lines are not taken for units."""
 
 import numpy as np
 import pytest
@@ -32,21 +32,21 @@ def lengths(found):
 
 
 def test_every_unit_is_found_once(net):
-    search, known, found = searched(net), np.zeros((700, 0)), []
+    search, found_units, found = searched(net), np.zeros((700, 0)), []
     for _ in range(40):
-        unit = search.unit(known)
+        unit = search.unit(found_units)
         if min(unit.on, unit.off) > 5 and lengths(unit) < 1e-7:
             height = np.maximum(net.z @ unit.direction[:-1] + unit.direction[-1], 0.0)
-            if known.shape[1]:  # nothing twice: a known unit attracts nothing
-                assert reference.nearest_sine(height[:, None], known).min() > 1e-3
+            if found_units.shape[1]:  # nothing twice: a unit found before attracts nothing
+                assert reference.nearest_sine(height[:, None], found_units).min() > 1e-3
             found.append(unit)
-            known = np.column_stack([known, height])
+            found_units = np.column_stack([found_units, height])
         if len(found) == 8:
             break
     assert len(found) == 8
     directions = np.stack([unit.direction for unit in found], axis=1)
     assert reference.sines(directions, truth(net))[0].max() < 1e-7
-    assert known.shape[1] == np.linalg.matrix_rank(known)
+    assert found_units.shape[1] == np.linalg.matrix_rank(found_units)
     for unit in found:
         height = np.maximum(net.z @ unit.direction[:-1] + unit.direction[-1], 0.0)
         assert (unit.on, unit.off) == (np.count_nonzero(height), np.count_nonzero(height == 0.0))
@@ -79,8 +79,8 @@ def test_what_is_not_among_the_rows_is_not_found(net):
     """Rows of seven units: the eighth is no unit of theirs."""
     search = searched(net, net.h[:, :7])
     assert lengths(search.of_heights(net.h[:, 7])) > 0.03
-    known = net.h[:, :7]
-    assert all(lengths(search.unit(known)) > 1e-6 for _ in range(5))
+    found_units = net.h[:, :7]
+    assert all(lengths(search.unit(found_units)) > 1e-6 for _ in range(5))
 
 
 def test_a_plane_may_show_a_unit_that_is_never_off_in_rows_with_inputs(net):
@@ -123,7 +123,7 @@ def test_units_that_are_never_off_are_lines(net):
     assert searched(net, net.h[:, :6]).linear(net.h[:, :6], 0.0, net.h) == []
 
 
-def test_a_line_that_known_units_make_up_is_not_another():
+def test_a_line_in_the_span_of_found_units_is_not_another():
     net = reference.draw(3, 20, 6, 3, 700)
     both = np.column_stack([net.h, np.maximum(-(net.z @ net.A1[0] + net.b1[0]), 0.0)])  # h(a) - h(-a) is a line
     assert searched(net, both).linear(both, 0.0, both) == []

@@ -189,7 +189,7 @@ def test_files_from_before_the_first_release_are_refused_with_the_reason(tmp_pat
         Peeled.load(tmp_path / "layers.npz")
 
 
-# --- what it says of itself -----------------------------------------------------------------------
+# --- report ---------------------------------------------------------------------------------------
 
 
 def test_the_report_has_both_steps_of_every_layer(deeper):
@@ -205,7 +205,7 @@ def test_the_report_has_both_steps_of_every_layer(deeper):
 
 
 def test_a_layer_is_cut_off_at_its_floor(peeled):
-    known = peeled.layers[0].column_identifiable
+    identified = peeled.layers[0].column_identifiable
     np.testing.assert_array_equal(peeled.layers[0].floor, np.full(D, -0.5))
-    assert (peeled.sample(200, 0)[:, known] >= -0.5).all()
-    assert (peeled.sample(200, 0)[:, known] == -0.5).any()
+    assert (peeled.sample(200, 0)[:, identified] >= -0.5).all()
+    assert (peeled.sample(200, 0)[:, identified] == -0.5).any()

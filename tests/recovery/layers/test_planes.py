@@ -74,20 +74,20 @@ def test_planes_are_units(lifted, noise, most):
         assert candidate.on == pytest.approx(off, rel=0.1)
 
 
-def test_known_planes_are_not_found_again():
+def test_planes_found_before_are_not_found_again():
     net, cloud, used = clouded(True)
     search = PlaneSearch(cloud, seeded())
-    known, units = [], set()
+    found_before, units = [], set()
     for _ in range(4):
         new = []
-        for candidate in search.planes(known, 12):
+        for candidate in search.planes(found_before, 12):
             height = candidate.height(cloud.points)
             unit = int(np.argmax([np.corrcoef(height, h)[0, 1] for h in net.h[used].T]))
             assert unit not in units
             new.append((unit, candidate))
         first = dict(reversed(new))
         units |= set(first)
-        known += list(first.values())
+        found_before += list(first.values())
     assert len(units) >= 5
 
 

@@ -1,4 +1,4 @@
-"""Undoing a rectifier: from some rows as from all, without outlier rows, and only outputs that tell."""
+"""Undoing a rectifier: from some rows as from all, without outlier rows, and only identified outputs."""
 
 import numpy as np
 import pytest
@@ -24,12 +24,12 @@ def some(monkeypatch):
     seen = []
     recover = rectifier.recover_matrix
 
-    def told(cells, *arguments, **options):
+    def record(cells, *arguments, **options):
         seen.append(cells.shape)
         return recover(cells, *arguments, **options)
 
     monkeypatch.setattr(rectifier, "_SMALL", 0.0)
-    monkeypatch.setattr(rectifier, "recover_matrix", told)
+    monkeypatch.setattr(rectifier, "recover_matrix", record)
     return seen
 
 
@@ -87,10 +87,10 @@ def test_factors_of_some_rows_that_explain_no_others_are_not_gone_on_from(net, s
     X[bad] = OUTLIERS["some outputs"](seeded(1), X[bad])
     undone = undo_rectifier(X, 4)
     assert some[-1][0] == 900
-    assert undone.report.residual > rectifier.INEXACT  # as whoever asks is told
+    assert undone.report.residual > rectifier.INEXACT  # so that callers see it
 
 
-def test_fewer_dimensions_are_told_from_some_rows(some):
+def test_fewer_dimensions_are_found_from_some_rows(some):
     """One of six units is never on."""
     net = reference.draw(1, 40, 6, 6, 1200)
     X = np.maximum(net.h[:, 1:] @ net.A2[:, 1:].T + net.b2, 0.0)

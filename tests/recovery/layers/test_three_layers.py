@@ -1,4 +1,4 @@
-"""Networks of three layers: every weight and the inputs from outputs alone, or a refusal that says what was found."""
+"""Networks of three layers: every weight and the inputs from outputs alone, or a refusal that has the units found."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 import unrelu
 from tests.warned import warns
 from unrelu.errors import CannotPeelError
-from unrelu.recovery.layers.experimental.faces import Chart, closure, find_chart, find_faces, joined, not_alone
+from unrelu.recovery.layers.experimental.faces import Chart, closure, find_chart, find_faces, join_unit, not_alone
 from unrelu.recovery.layers.experimental.three_layers import inputs_near
 from unrelu.recovery.layers.inputs import InnerLayer
 
@@ -46,11 +46,11 @@ def peeled(network):
 
 
 def _misfit(found, true):
-    """Relative error after the best affine map, over rows that are known, and the share of these."""
-    known = np.isfinite(found[:, 0])
-    lifted = np.column_stack([found[known], np.ones(known.sum())])
-    left = lifted @ np.linalg.lstsq(lifted, true[known])[0] - true[known]
-    return np.linalg.norm(left) / np.linalg.norm(true[known]), known.mean()
+    """Relative error after the best affine map, over rows that are determined, and the share of these."""
+    determined = np.isfinite(found[:, 0])
+    lifted = np.column_stack([found[determined], np.ones(determined.sum())])
+    left = lifted @ np.linalg.lstsq(lifted, true[determined])[0] - true[determined]
+    return np.linalg.norm(left) / np.linalg.norm(true[determined]), determined.mean()
 
 
 def _match(found, true):
@@ -68,9 +68,9 @@ def test_weights_of_both_layers_and_inputs_are_found(network, peeled):
     assert peeled.report.converged
     units, sine = _match(outer.weights, network.A2)
     assert sine < 1e-6
-    known = inner.column_identifiable
+    named = inner.column_identifiable
     behind, sine = _match(
-        inner.weights[known], network.A1[units][known] * _lengths(outer.weights, network.A2, units)[known]
+        inner.weights[named], network.A1[units][named] * _lengths(outer.weights, network.A2, units)[named]
     )
     assert sine < 1e-5
     error, share = _misfit(peeled.hidden, network.g)
@@ -100,9 +100,9 @@ def test_the_network_is_a_generator(network, peeled, tmp_path):
     found = peeled.transform(X)
     assert _misfit(found, z)[0] < 1e-6
     again = peeled.inverse_transform(found)
-    known = np.isfinite(again[:, 0])
-    assert known.mean() > 0.4
-    assert np.abs(again[known] - X[known]).max() < 1e-5
+    determined = np.isfinite(again[:, 0])
+    assert determined.mean() > 0.4
+    assert np.abs(again[determined] - X[determined]).max() < 1e-5
     assert peeled.relative_error(X) < 1e-7
     one_by_one = np.concatenate([peeled.transform(row[None]) for row in X[:3]])
     np.testing.assert_allclose(one_by_one, peeled.transform(X[:3]), atol=1e-8)
@@ -168,17 +168,17 @@ def test_values_of_a_unit_imply_others_or_stay_open():
     H = np.column_stack([rng.standard_normal((60, 3)), np.ones(60)])
     H[:20, 2] = 0.0
     unit = np.maximum(H @ np.array([1.0, 0.5, 0.0, 9.0]), 0.0)
-    known = np.full(60, np.nan)
-    known[:10] = unit[:10]
-    values = closure(H, known)
+    given = np.full(60, np.nan)
+    given[:10] = unit[:10]
+    values = closure(H, given)
     assert np.isfinite(values[:20]).all()
     assert np.isnan(values[20:]).all()
     np.testing.assert_allclose(values[:20] / values[0], unit[:20] / unit[0], rtol=1e-9)
-    known[30:40] = unit[30:40]
-    whole = closure(H, known)
-    np.testing.assert_allclose(joined(H, values[:, None], 3.0 * whole)[:, 0] / whole[0], unit / unit[0], rtol=1e-9)
-    known[0] *= 1.1
-    assert closure(H, known) is None
+    given[30:40] = unit[30:40]
+    whole = closure(H, given)
+    np.testing.assert_allclose(join_unit(H, values[:, None], 3.0 * whole)[:, 0] / whole[0], unit / unit[0], rtol=1e-9)
+    given[0] *= 1.1
+    assert closure(H, given) is None
 
 
 def test_rows_that_hold_a_direction_alone_are_taken_away():
@@ -187,13 +187,13 @@ def test_rows_that_hold_a_direction_alone_are_taken_away():
     assert Chart.of(np.arange(2), np.zeros((2, 3))) is None
 
 
-def test_neighbours_tell_units_that_too_few_are_on_for(network):
+def test_neighbours_determine_units_that_too_few_are_on_for(network):
     inner = InnerLayer(network.A0, network.b0)
     z, g = inputs_near(network.h, network.A1, network.b1, inner)
-    told = np.isfinite(g[:, 0])
+    determined = np.isfinite(g[:, 0])
     few = (network.h > 0.0).sum(axis=1) <= P0
-    assert (told & few).sum() > 20
-    np.testing.assert_allclose(g[told], network.g[told], atol=1e-5)
+    assert (determined & few).sum() > 20
+    np.testing.assert_allclose(g[determined], network.g[determined], atol=1e-5)
     sure = np.isfinite(z[:, 0])
     np.testing.assert_allclose(z[sure], network.z[sure], atol=1e-5)
 
@@ -211,8 +211,8 @@ def test_a_network_behind_a_rectifier_is_found():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found = unrelu.peel(X, widths=[24, 10], n_inputs=6, max_seconds=600.0)
-    known = found.layers[0].column_identifiable
-    assert _match(found.layers[0].weights[known], A2[known])[1] < 1e-6
+    determined = found.layers[0].column_identifiable
+    assert _match(found.layers[0].weights[determined], A2[determined])[1] < 1e-6
     error, share = _misfit(found.hidden, g[~found.outlier_rows])
     assert error < 1e-6
     assert share > 0.9

@@ -7,7 +7,7 @@ import pytest
 
 from tests.references import generators as reference
 from unrelu.recovery.layers.decoding import cloud_of, find_subspace
-from unrelu.recovery.layers.facets import Clock, Facet, counted
+from unrelu.recovery.layers.facets import Clock, Facet, count_points
 from unrelu.recovery.layers.units import why_missing
 from unrelu.recovery.layers.widening import Search, decode_widening
 
@@ -29,10 +29,10 @@ def decoded(net, q, clock=None, lifted=True):
 
 
 def check(found, net, sine=1e-7, inputs=1e-7):
-    """Every unit, its inputs as far as rows tell them, and the layer of these."""
+    """Every unit, its inputs where rows determine them, and the layer of these."""
     layer, inner = found.layer, found.inner
     assert found.report.ended is None
-    assert found.verdict is None
+    assert found.fault is None
     assert found.report.converged
     wrong, order = reference.sines(layer.weights, net.A2)
     assert wrong.max() < sine
@@ -105,23 +105,23 @@ def test_many_networks(p, q):
     assert complete >= 5
 
 
-# --- another number of inputs, and units that cannot be told -------------------------------------
+# --- another number of inputs, and units that are not identified --------------------------------
 
 
-def test_too_few_inputs_are_told(net):
+def test_too_few_inputs_are_named(net):
     found = decoded(net, 2)
     assert found.inner is None
     assert dict(found.choice)[2] > 0.01
-    said = why_missing(found, 2)
-    assert "n_inputs=2 leaves a relative residual of" in said
-    assert "aise n_inputs" in said
+    reason = why_missing(found, 2)
+    assert "n_inputs=2 leaves a relative residual of" in reason
+    assert "aise n_inputs" in reason
 
 
-def test_too_many_inputs_are_told(net):
+def test_too_many_inputs_are_named(net):
     found = decoded(net, 5)
     assert found.inner is None
-    assert "n_inputs=5 is too large: 4 inputs explain" in found.verdict
-    assert why_missing(found, 5) == found.verdict
+    assert "n_inputs=5 is too large: 4 inputs explain" in found.fault
+    assert why_missing(found, 5) == found.fault
 
 
 def with_bias(net, unit, bias):
@@ -138,7 +138,7 @@ def test_a_unit_that_is_never_off_is_doubtful_and_the_others_exact(net):
     [doubtful] = report.doubtful_units
     assert report.rows_off[doubtful] == 0
     wrong, order = reference.sines(layer.weights, net.A2)
-    assert wrong.max() < 1e-6  # the column as well: only its bias is not told from that of the outputs
+    assert wrong.max() < 1e-6  # the column as well: only its bias is not separate from that of the outputs
     assert order[5] == doubtful
     hidden = layer.hidden(net.T)
     assert found.inlier.all()
@@ -164,20 +164,20 @@ def false_plane(cloud, one, two, share):
     normal = one.normal + share * two.normal
     length = np.linalg.norm(normal)
     facet = Facet(normal / length, (one.offset + share * two.offset) / length, cloud.noise)
-    return counted(facet, cloud.points)
+    return count_points(facet, cloud.points)
 
 
 @pytest.mark.parametrize("share", [0.3, 1.0])
 def test_planes_that_are_no_units_are_dropped(net, found, share):
     space = find_subspace(net.T, 12, True, seeded())
-    cloud, used = cloud_of(net.T, space, True, False)  # no distribution tells mixtures from units
+    cloud, used = cloud_of(net.T, space, True, False)  # no distribution separates mixtures from units
     layer = found.layer
     normals = layer.encoder @ space.basis
     sizes = np.linalg.norm(normals, axis=1)
     offsets = (layer.offset + layer.encoder @ space.center) / sizes
     facets = [Facet(n / s, o, cloud.noise) for n, s, o in zip(normals, sizes, offsets, strict=True)]
     false = false_plane(cloud, facets[10], facets[11], share)
-    true = [counted(facet, cloud.points) for facet in facets[:10]]
+    true = [count_points(facet, cloud.points) for facet in facets[:10]]
     search = Search(cloud, 4, seeded())
     search.planes = [*true, false]
     search.run()
@@ -192,10 +192,10 @@ class Stop:
     """Raises at the first step of a stage that has found so many."""
 
     def __init__(self, stage, done, error):
-        self.stage, self.done, self.error, self.heard = stage, done, error, []
+        self.stage, self.done, self.error, self.reported = stage, done, error, []
 
     def __call__(self, step):
-        self.heard.append(step)
+        self.reported.append(step)
         if step.stage == self.stage and step.done >= self.done:
             raise self.error
 
@@ -221,7 +221,7 @@ def test_time_that_is_up_at_once(net):
 
 @pytest.mark.slow
 def test_however_many_planes_there_are_without_inputs_there_are_no_weights():
-    """As many planes as units, and too few of them on together to find as many inputs as are asked for."""
+    """As many planes as units, and too few of them on together to find so many inputs."""
     found = decoded(reference.draw(1, 16, 8, 3, 800), 6)
     assert found.inner is None
     assert not found.report.converged
@@ -244,12 +244,12 @@ def test_units_that_other_rows_contradict_are_dropped():
     check(decoded(network, 3), network)
 
 
-def test_progress_is_told(net):
-    heard = []
-    decoded(net, 4, Clock(progress=heard.append))
-    assert list(dict.fromkeys(step.stage for step in heard)) == ["Finding planes", "Finding units"]
-    assert (heard[-1].done, heard[-1].total, heard[-1].words) == (12, 12, "12 of 12 units found")
-    assert all(step.total == 12 for step in heard)
+def test_progress_has_every_stage(net):
+    reported = []
+    decoded(net, 4, Clock(progress=reported.append))
+    assert list(dict.fromkeys(step.stage for step in reported)) == ["Finding planes", "Finding units"]
+    assert (reported[-1].done, reported[-1].total, reported[-1].words) == (12, 12, "12 of 12 units found")
+    assert all(step.total == 12 for step in reported)
 
 
 def test_mistakes_of_a_progress_are_not_swallowed(net):
@@ -279,7 +279,7 @@ def test_heights_of_nothing_are_no_new_unit(net):
     search = Search(cloud, 4, seeded())
     never_on = Facet(np.eye(12)[0], -10.0 * float(np.abs(cloud.points).max()), cloud.noise)
     heights = iter([[never_on], [never_on], *[[]] * 50])
-    search.planes.append(counted(Facet(np.eye(12)[1], 0.0, cloud.noise), cloud.points))
+    search.planes.append(count_points(Facet(np.eye(12)[1], 0.0, cloud.noise), cloud.points))
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("unrelu.recovery.layers.planes.PlaneSearch.planes", lambda *_: next(heights))
         search.run()

@@ -32,8 +32,8 @@ def test_kinds_of_tables_agree(values):
     wanted = values[rows][:, columns]
     np.testing.assert_array_equal(dense.part(rows, columns).rows(0, len(wanted)), wanted)
     np.testing.assert_array_equal(sparse.part(rows, columns).rows(0, len(wanted)), wanted)
-    np.testing.assert_array_equal(dense.scaled(3.0).rows(0, 50), 3.0 * values)
-    np.testing.assert_array_equal(sparse.scaled(3.0).rows(0, 50), 3.0 * values)
+    np.testing.assert_array_equal(dense.rescale(3.0).rows(0, 50), 3.0 * values)
+    np.testing.assert_array_equal(sparse.rescale(3.0).rows(0, 50), 3.0 * values)
 
 
 def test_observed_counts_what_is_not_missing(values, monkeypatch):
@@ -68,4 +68,4 @@ def test_held_out_seeds_differ_and_parts_keep_their_cells(values):
     assert (held.hidden(0, 50) != Cells(values, (0.3, 12)).hidden(0, 50)).mean() > 0.2
     rows, columns = np.arange(50) % 2 == 0, np.arange(8) != 3
     np.testing.assert_array_equal(held.part(rows, columns).rows(0, 25), held.rows(0, 50)[rows][:, columns])
-    np.testing.assert_array_equal(held.scaled(2.0).rows(0, 50), 2.0 * held.rows(0, 50))
+    np.testing.assert_array_equal(held.rescale(2.0).rows(0, 50), 2.0 * held.rows(0, 50))

@@ -44,7 +44,7 @@ def test_exact_tables_are_fitted_exactly_without_a_penalty(seed, n, d, k):
     np.testing.assert_allclose(found.factors.matrix(), T, atol=1e-8)
 
 
-def test_the_residual_is_what_it_says():
+def test_the_residual_is_its_definition():
     X = noisy(0, 0.3)
     found = recover(X)
     T = found.factors.matrix()
@@ -113,16 +113,16 @@ def test_the_prior_ridge_is_n_noise_squared_over_singular_values():
     mean = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)[:2].mean()
     task = Task(Cells(X), 2)
     assert prior_ridge(own_start(task), 0.3) == pytest.approx(0.5 * 50 * 0.09 / mean, rel=1e-4)
-    other = replace(task, start=singular_start(Cells(X), 2, True).scaled(5.0))
+    other = replace(task, start=singular_start(Cells(X), 2, True).rescale(5.0))
     assert prior_ridge(own_start(other), 0.3) == pytest.approx(prior_ridge(own_start(task), 0.3), rel=1e-12)
     assert prior_ridge(own_start(Task(Cells(np.zeros((9, 4))), 2)), 0.3) == 0.0
 
 
 def test_the_objective_only_falls_while_the_penalty_stays():
     X = noisy(2, 0.3)
-    heard = []
-    recover(X, progress=heard.append)
-    seen = [(step.done, step.state.residual, step.state.factors) for step in heard if step.state is not None]
+    reported = []
+    recover(X, progress=reported.append)
+    seen = [(step.done, step.state.residual, step.state.factors) for step in reported if step.state is not None]
     assert [iteration for iteration, _, _ in seen] == list(range(1, len(seen) + 1))
     descent = Descent(Cells(X))
     before_the_penalty = [descent.start(factors).objective for _, _, factors in seen[:4]]

@@ -27,7 +27,7 @@ def test_gauges_leave_the_matrix_alone(seed, gauge):
 @pytest.mark.parametrize("bias", [True, False])
 def test_balanced_and_standard(seed, bias):
     factors = random_factors(seed, bias=bias)
-    for made in (factors.balanced(), factors.standard()):
+    for made in (factors.balance(), factors.standard()):
         np.testing.assert_allclose(made.matrix(), factors.matrix(), atol=1e-12)
         if bias:
             np.testing.assert_allclose(made.latent.mean(axis=0), 0.0, atol=1e-13)
@@ -37,7 +37,7 @@ def test_balanced_and_standard(seed, bias):
         assert (np.diff(np.diag(gram)) < 0.0).all()
         largest = made.loadings[np.abs(made.loadings).argmax(axis=0), np.arange(3)]
         assert (largest > 0.0).all()
-    balanced, standard = factors.balanced(), factors.standard()
+    balanced, standard = factors.balance(), factors.standard()
     np.testing.assert_allclose(balanced.latent.T @ balanced.latent, balanced.loadings.T @ balanced.loadings, atol=1e-11)
     np.testing.assert_allclose(standard.latent.T @ standard.latent / 60, np.eye(3), atol=1e-13)
 
@@ -60,7 +60,7 @@ def test_definitions(seed):
         return 60 * np.sum(made.latent.mean(axis=0) ** 2) + np.sum(made.bias**2) / spread
 
     for step in 1e-3 * np.concatenate([np.eye(3), -np.eye(3)]):
-        assert cost(bayes) < cost(bayes.shifted(step))
+        assert cost(bayes) < cost(bayes.shift(step))
     assert cost(bayes) < min(cost(centered), cost(orthogonal))
 
 
@@ -74,13 +74,13 @@ def test_without_a_bias_every_gauge_is_the_standard_form():
 
 def test_scaled_and_shifted():
     factors = random_factors(1)
-    np.testing.assert_allclose(factors.scaled(4.0).matrix(), 4.0 * factors.matrix(), rtol=1e-14)
+    np.testing.assert_allclose(factors.rescale(4.0).matrix(), 4.0 * factors.matrix(), rtol=1e-14)
     shift = np.array([1.0, -2.0, 0.5])
-    moved = factors.shifted(shift)
+    moved = factors.shift(shift)
     np.testing.assert_allclose(moved.latent, factors.latent - shift)
     np.testing.assert_allclose(moved.matrix(), factors.matrix(), atol=1e-12)
     bare = random_factors(1, bias=False)
-    assert bare.shifted(shift) is bare
+    assert bare.shift(shift) is bare
 
 
 def test_extended_round_trip():

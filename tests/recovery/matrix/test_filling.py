@@ -30,8 +30,8 @@ def test_without_noise_what_is_determined_comes_back_exactly():
 def test_ill_conditioned_rows_come_back_too(angle):
     """Two values, of columns whose loadings are nearly parallel: the condition number is 2/angle."""
     factors = known(8)
-    turned = factors.loadings[0] @ np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
-    factors = factors.with_extended(np.vstack([[*factors.loadings[0], 9.0], [*turned, 9.0], factors.extended[2:]]))
+    rotated = factors.loadings[0] @ np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
+    factors = factors.with_extended(np.vstack([[*factors.loadings[0], 9.0], [*rotated, 9.0], factors.extended[2:]]))
     X = factors.matrix()
     X[:, 2:] = np.nan
     assert (X[:, :2] > 0.0).all()
@@ -46,7 +46,7 @@ def test_rows_are_at_the_optimum_with_the_penalty_of_the_fit(noise):
     rng = np.random.default_rng(2)
     X = np.maximum(factors.matrix() + 0.3 * rng.standard_normal((120, 8)), 0.0)[:10]
     latent = Filling.after(factors, noise, ridge).latent_of(Cells(X), factors)
-    balanced = factors.balanced()
+    balanced = factors.balance()
     for x, c in zip(X, latent, strict=True):
         in_balance = reference.row_optimum(x, balanced.loadings, balanced.bias, np.full(2, ridge), noise)
         np.testing.assert_allclose(factors.loadings @ c, balanced.loadings @ in_balance, atol=1e-6)

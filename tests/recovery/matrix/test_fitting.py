@@ -8,7 +8,7 @@ from unrelu.recovery.matrix.descent import CensoredALS, Task, TobitEM
 from unrelu.recovery.matrix.factors import Cells, Factors, find_core
 from unrelu.recovery.matrix.matrix import recover_matrix
 
-SHAPES = [(0, 200, 30, 2), (1, 300, 40, 3), (2, 400, 60, 5), (3, 200, 60, 4), (4, 300, 30, 5)]
+SIZES = [(0, 200, 30, 2), (1, 300, 40, 3), (2, 400, 60, 5), (3, 200, 60, 4), (4, 300, 30, 5)]
 
 
 def truth(seed, n, d, k, bias=0.5):
@@ -24,7 +24,7 @@ def identified(fit):
     return np.ix_(fit.conditions.row_identifiable, fit.conditions.column_identifiable)
 
 
-@pytest.mark.parametrize(("seed", "n", "d", "k"), SHAPES)
+@pytest.mark.parametrize(("seed", "n", "d", "k"), SIZES)
 @pytest.mark.parametrize("missing", [0.0, 0.1])
 def test_exact_recovery(seed, n, d, k, missing):
     true = truth(seed, n, d, k)
@@ -301,7 +301,7 @@ def test_duplicated_rows_have_the_same_latent_vector():
 @pytest.mark.parametrize(
     ("n", "d", "k", "lift"), [(40, 200, 3, 0.0), (60, 3, 1, 1.0), (60, 2, 1, 1.0), (5, 30, 1, 1.0), (3, 3, 1, 5.0)]
 )
-def test_odd_margins(n, d, k, lift):
+def test_unusual_sizes(n, d, k, lift):
     true = truth(17, n, d, k)
     hidden = true.matrix() + lift
     fit = recover(np.maximum(hidden, 0.0), k)

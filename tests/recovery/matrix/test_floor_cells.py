@@ -81,7 +81,7 @@ def test_tobit_cells(table, sigma):
 
 @pytest.mark.parametrize("s", [-300.0, -40.0, -8.0, 5.0, 6.0, 9.0, 14.0, 25.0, 38.0, 39.0, 300.0, 1e5, 1e9])
 def test_deep_tails_of_tobit(s):
-    """A zero far below T pulls like a seen 0; far above, it says nothing. Weights stay within [0, 1]."""
+    """A zero far below T pulls like a seen 0; far above, it has no weight. Weights stay within [0, 1]."""
     sigma = 0.3
     values, fitted = np.zeros((1, 1)), np.array([[s * sigma]])
     residual, weight, loss, square = expected(values, fitted, sigma=sigma)

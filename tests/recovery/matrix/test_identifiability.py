@@ -61,7 +61,7 @@ def test_too_small_a_core_is_refused(rank, margins):
 
 @pytest.fixture(scope="module")
 def table():
-    """Some columns are hardly above the floor, and some are so on rows that do not tell their unknowns apart."""
+    """Some columns are hardly above the floor, and some are so on rows that do not determine their unknowns."""
     rng = np.random.default_rng(0)
     factors = Factors(rng.standard_normal((300, 3)), rng.standard_normal((20, 3)), 0.5 * rng.standard_normal(20))
     X = np.maximum(factors.matrix(), 0.0)
@@ -81,8 +81,8 @@ def table():
 def test_conditions_are_those_of_dense_algebra(table):
     X, factors = table
     found = conditions(Cells(X), factors)
-    known = np.where(found.row_identifiable[:, None], X, 0.0)  # rows that are guesses say nothing of a column
-    wanted = np.array([reference.column_condition(known, factors.latent, j) for j in range(20)])
+    determined = np.where(found.row_identifiable[:, None], X, 0.0)  # rows that are guesses do not count for a column
+    wanted = np.array([reference.column_condition(determined, factors.latent, j) for j in range(20)])
     small = wanted < 1e6
     np.testing.assert_allclose(found.columns[small], wanted[small], rtol=1e-4)
     assert (found.columns[~small] > 1e5).all()

@@ -1,4 +1,4 @@
-"""The conductor of matrix recovery: what it chooses, refuses, reports and tells."""
+"""The steps of matrix recovery: choices, refusals, reports and progress."""
 
 import numpy as np
 import pytest
@@ -19,20 +19,20 @@ def table(n=200, d=30, k=3, lift=0.0, seed=12):
 
 def test_the_number_of_components_is_chosen_then_fitted():
     T, cells = table()
-    heard = []
-    fit = recover_matrix(cells, seed=3, progress=heard.append)
+    reported = []
+    fit = recover_matrix(cells, seed=3, progress=reported.append)
     assert fit.report.n_components == fit.factors.rank == 3
     assert fit.report.converged
     ok = np.ix_(fit.conditions.row_identifiable, fit.conditions.column_identifiable)
     np.testing.assert_allclose(fit.factors.matrix()[ok], T[ok], atol=1e-8)
-    choosing = [step for step in heard if step.stage == "Choosing the number of components"]
+    choosing = [step for step in reported if step.stage == "Choosing the number of components"]
     chosen = [step.state for step in choosing if step.state is not None]
     assert tuple(chosen) == fit.report.component_errors
-    told = [step for step in heard if step.stage == "Recovering"]
-    assert heard == [*choosing, *told]
-    assert [step.done for step in told] == list(range(1, fit.report.iterations + 1))
-    last = told[-1].state
-    assert told[-1].words == f"iteration {last.iterations}, residual {last.residual:.1e}"
+    recovering = [step for step in reported if step.stage == "Recovering"]
+    assert reported == [*choosing, *recovering]
+    assert [step.done for step in recovering] == list(range(1, fit.report.iterations + 1))
+    last = recovering[-1].state
+    assert recovering[-1].words == f"iteration {last.iterations}, residual {last.residual:.1e}"
     assert (last.iterations, last.residual) == (fit.report.iterations, fit.report.residual)
     np.testing.assert_allclose(last.factors.matrix()[ok], T[ok], atol=1e-8)
 

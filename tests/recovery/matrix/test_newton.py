@@ -119,21 +119,21 @@ def test_columns_that_would_lose_by_their_step_step_back(seed, sigma):
 
 
 @LOSSES
-def test_rows_settle_at_their_optimum(sigma):
+def test_rows_converge_to_their_optimum(sigma):
     X, factors = problem(3, n=12, d=9, k=2)
     ridge = np.array([0.05, 0.2])
     descent = Descent(Cells(X), sigma or 0.0, row_ridge=ridge)
-    settled = descent.settle_rows(factors)
-    np.testing.assert_array_equal(settled.loadings, factors.loadings)
+    solution = descent.converge_rows(factors)
+    np.testing.assert_array_equal(solution.loadings, factors.loadings)
     for i, x in enumerate(X):
         wanted = reference.row_optimum(x, factors.loadings, factors.bias, ridge, sigma)
-        np.testing.assert_allclose(settled.latent[i], wanted, atol=1e-10 if sigma is None else 1e-7)
+        np.testing.assert_allclose(solution.latent[i], wanted, atol=1e-10 if sigma is None else 1e-7)
 
 
-def test_rows_settle_from_far_away():
+def test_rows_converge_from_far_away():
     X, factors = problem(4, n=30, d=9, k=2)
     descent = Descent(Cells(X), 0.2, ridge=0.1)
-    near, far = descent.settle_rows(factors), descent.settle_rows(Factors(factors.latent * 1e3, *list_of(factors)))
+    near, far = descent.converge_rows(factors), descent.converge_rows(Factors(factors.latent * 1e3, *list_of(factors)))
     np.testing.assert_allclose(near.latent, far.latent, atol=1e-9)
 
 
@@ -144,10 +144,10 @@ def list_of(factors):
 def test_a_row_without_cells_stays_where_its_penalty_is_least():
     X, factors = problem(5, n=6, d=5)
     X[2] = np.nan
-    settled = Descent(Cells(X), ridge=0.1).settle_rows(factors)
-    np.testing.assert_allclose(settled.latent[2], 0.0, atol=1e-12)
-    free = Descent(Cells(X)).settle_rows(factors)
-    np.testing.assert_array_equal(free.latent[2], factors.latent[2])
+    solution = Descent(Cells(X), ridge=0.1).converge_rows(factors)
+    np.testing.assert_allclose(solution.latent[2], 0.0, atol=1e-12)
+    without_ridge = Descent(Cells(X)).converge_rows(factors)
+    np.testing.assert_array_equal(without_ridge.latent[2], factors.latent[2])
 
 
 # --- joint steps ----------------------------------------------------------------------------------
@@ -231,10 +231,10 @@ def test_tiles_and_storage_do_not_matter(monkeypatch, sigma):
     cut = walk(Cells(filled))
     assert cut.objective == pytest.approx(whole.objective, rel=1e-6)
     np.testing.assert_allclose(cut.factors.matrix(), whole.factors.matrix(), atol=1e-3)
-    settled = Descent(Cells(X), sigma or 0.0, 0.2).settle_rows(factors).latent
+    solution = Descent(Cells(X), sigma or 0.0, 0.2).converge_rows(factors).latent
     monkeypatch.undo()
-    again = Descent(Cells(X), sigma or 0.0, 0.2).settle_rows(factors).latent
-    np.testing.assert_allclose(settled, again, atol=1e-11)
+    again = Descent(Cells(X), sigma or 0.0, 0.2).converge_rows(factors).latent
+    np.testing.assert_allclose(solution, again, atol=1e-11)
 
 
 # --- components that nothing determines -----------------------------------------------------------
@@ -248,9 +248,9 @@ def test_a_component_without_curvature_does_not_carry_rows_off(sigma, size):
     loadings = factors.loadings.copy()
     loadings[:, 1] *= size
     factors = replace(factors, loadings=loadings)
-    settled = Descent(Cells(X), sigma or 0.0).settle_rows(factors, 3)
-    assert np.isfinite(settled.latent).all()
-    assert objective(X, settled, 0.0, sigma) <= objective(X, factors, 0.0, sigma)
+    solution = Descent(Cells(X), sigma or 0.0).converge_rows(factors, 3)
+    assert np.isfinite(solution.latent).all()
+    assert objective(X, solution, 0.0, sigma) <= objective(X, factors, 0.0, sigma)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_a_component_without_curvature_does_not_carry_rows_off(sigma, size):
     ],
 )
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
-def test_counts_of_a_lower_rank_than_asked_for(rows, columns, rank, gauge):
+def test_counts_of_a_lower_rank_than_n_components(rows, columns, rank, gauge):
     X = np.outer(rows, columns).astype(float)
     recovery = unrelu.ReLUMatrixRecovery(rank, gauge=gauge).fit(X)
     np.testing.assert_allclose(np.maximum(recovery.hidden(), 0.0), X, atol=1e-9)

@@ -50,16 +50,18 @@ def test_errors_are_those_of_cells_that_were_not_shown():
     assert [number for number, _ in errors] == list(range(1, len(errors) + 1))
 
 
-def test_the_search_ends_at_an_exact_fit_and_watchers_hear_of_it():
-    heard = []
-    task = Task(Cells(draw(6, 3, 0.0)), 1, progress=heard.append)
+def test_the_search_ends_at_an_exact_fit_and_reports_progress():
+    reported = []
+    task = Task(Cells(draw(6, 3, 0.0)), 1, progress=reported.append)
     fit = lambda trial: fit_task(trial, CensoredALS(), "centered").factors  # noqa: E731
     _, errors, _ = choose_components(task, fit, 0)
-    assert any(step.state is None and step.words.startswith("2 components, iteration") for step in heard)
-    heard = [step for step in heard if step.state is not None]  # the others tell of iterations
-    assert tuple(step.state for step in heard) == errors
-    assert [(step.stage, step.done) for step in heard] == [("Choosing the number of components", k) for k in (1, 2, 3)]
-    assert heard[1].words == f"held-out error by number 1: {errors[0][1]:.2g}, 2: {errors[1][1]:.2g}"
+    assert any(step.state is None and step.words.startswith("2 components, iteration") for step in reported)
+    reported = [step for step in reported if step.state is not None]  # the others are of iterations
+    assert tuple(step.state for step in reported) == errors
+    assert [(step.stage, step.done) for step in reported] == [
+        ("Choosing the number of components", k) for k in (1, 2, 3)
+    ]
+    assert reported[1].words == f"held-out error by number 1: {errors[0][1]:.2g}, 2: {errors[1][1]:.2g}"
     assert len(errors) == 3
     assert errors[-1][1] < 1e-6
 
@@ -82,7 +84,7 @@ def test_seeds_choose_other_cells():
     assert first[1] != other[1]
 
 
-def test_missing_cells_are_not_judged():
+def test_missing_cells_do_not_count():
     X = draw(8, 2, 0.0)
     X[np.random.default_rng(1).random(X.shape) < 0.1] = np.nan
     assert choose(X)[0] == 2

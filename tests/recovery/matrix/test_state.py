@@ -129,9 +129,9 @@ def test_the_same_table_is_the_same_however_it_is_held(hidden, facts):
 
 
 def test_missing_cells_are_alike():
-    odd = np.array([[0x7FF8000000000001, 0]], dtype=np.uint64).view(np.float64)
-    assert np.isnan(odd[0, 0])
-    assert fingerprint(Cells(odd)) == fingerprint(Cells(np.array([[np.nan, 0.0]])))
+    other_nan = np.array([[0x7FF8000000000001, 0]], dtype=np.uint64).view(np.float64)
+    assert np.isnan(other_nan[0, 0])
+    assert fingerprint(Cells(other_nan)) == fingerprint(Cells(np.array([[np.nan, 0.0]])))
 
 
 def test_the_last_tile_counts():
@@ -164,7 +164,7 @@ def test_a_state_of_another_run_is_refused(facts, change, words):
 
 
 def test_floors_survive_the_file(tmp_path, facts):
-    """JSON knows no tuples, and one floor for all columns is the floor of each."""
+    """JSON has no tuples, and one floor for all columns is the floor of each."""
     floors = tuple(np.linspace(0.0, 1.0, D).tolist())
     MatrixState(_factors(), 1, 0.5, {**facts, "floor": floors}).save(tmp_path / "state.npz")
     back = MatrixState.load(tmp_path / "state.npz")
@@ -192,7 +192,7 @@ def test_the_state_is_written_now_and_then(tmp_path, facts, monkeypatch):
     np.testing.assert_array_equal(MatrixState.load(path).factors.latent, _factors(seed=12).latent)
 
 
-def test_slow_disks_are_asked_less_often(tmp_path, facts, monkeypatch):
+def test_slow_disks_are_written_to_less_often(tmp_path, facts, monkeypatch):
     clock, writes = [0.0], []
     monkeypatch.setattr(module.time, "monotonic", lambda: clock[0])
 
@@ -253,12 +253,12 @@ def test_the_keeper_keeps_the_numbers_tried(tmp_path, facts):
 
 def test_going_on_counts_on_and_keeps_the_numbers_tried(tmp_path, facts):
     before = MatrixState(_factors(), 20, 0.1, facts, ((1, 0.5), (2, 0.1)))
-    heard = []
-    with Keeper(tmp_path / "state.npz", facts, before, heard.append) as keeper:
+    reported = []
+    with Keeper(tmp_path / "state.npz", facts, before, reported.append) as keeper:
         keeper(_heard(1, 0.05))
     back = MatrixState.load(tmp_path / "state.npz")
     assert (back.iterations, back.component_errors) == (21, before.component_errors)
-    assert [(step.done, step.words) for step in heard] == [(21, "iteration 21, residual 5.0e-02")]
+    assert [(step.done, step.words) for step in reported] == [(21, "iteration 21, residual 5.0e-02")]
 
 
 def test_a_full_disk_does_not_end_the_run(tmp_path, facts, monkeypatch):
@@ -277,7 +277,7 @@ def test_a_full_disk_does_not_end_the_run(tmp_path, facts, monkeypatch):
 
 
 def _stop_at(iteration):
-    """A watch that ends the run after some iterations."""
+    """A progress callback that ends the run after some iterations."""
 
     def progress(step):
         if step.stage == "Recovering" and step.done == iteration:
@@ -302,12 +302,12 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path, hidden, scale, n_components
         " same again."
     ]
     assert state.iterations == stop_at
-    heard = []
-    going_on = unrelu.ReLUMatrixRecovery(n_components).with_progress(heard.append).fit(table, state=path)
-    assert {step.stage for step in heard} == {"Recovering"}
-    assert heard[0].done == stop_at + 1
-    assert heard[0].state.residual <= state.residual * (1.0 + 1e-9)
-    assert going_on.n_iter_ == going_on.report_.iterations == heard[-1].done
+    reported = []
+    going_on = unrelu.ReLUMatrixRecovery(n_components).with_progress(reported.append).fit(table, state=path)
+    assert {step.stage for step in reported} == {"Recovering"}
+    assert reported[0].done == stop_at + 1
+    assert reported[0].state.residual <= state.residual * (1.0 + 1e-9)
+    assert going_on.n_iter_ == going_on.report_.iterations == reported[-1].done
     assert going_on.n_iter_ - stop_at < whole.n_iter_
     assert going_on.report_.resumed == (stop_at, state.residual)
     assert going_on.report_.component_errors == whole.report_.component_errors

@@ -11,20 +11,20 @@ from scipy.special import ndtr
 
 import unrelu
 from unrelu.margins import Log
-from unrelu.report.page.facts import Looked, column_numbers, picture, scale_points
+from unrelu.report.page.facts import column_numbers, picture, sampled, scale_points
 
 MODEL = unrelu.RectifiedGaussian([0.5, -1.0], [[1.0, 0.3], [0.3, 4.0]], feature_names=["As", "Pb"])
 
 
-def looked_at(model, X, seed=0):
+def sample_of(model, X, seed=0):
     nameless = model.with_parts(feature_names=None)
-    return Looked(unrelu.FloorImputer.from_model(nameless).cells(X), model.n_features, seed)
+    return sampled(unrelu.FloorImputer.from_model(nameless).cells(X), model.n_features, seed)
 
 
 def test_naive_numbers_are_the_tables_and_learned_ones_the_models():
     X = MODEL.sample(3000, random_state=0)
     X[::10, 0] = np.nan
-    facts = column_numbers(MODEL, looked_at(MODEL, X), None)
+    facts = column_numbers(MODEL, sample_of(MODEL, X), None)
     np.testing.assert_allclose(facts["naive_mean"], np.nanmean(X, axis=0))
     np.testing.assert_allclose(facts["naive_median"], np.nanmedian(X, axis=0))
     np.testing.assert_allclose(facts["mean"], MODEL.mean)
@@ -59,7 +59,7 @@ def test_the_shaded_part_ends_at_the_floor():
 
 def test_bars_have_the_area_of_what_is_seen():
     X = MODEL.sample(5000, random_state=1)
-    found = picture(MODEL, 1, looked_at(MODEL, X))
+    found = picture(MODEL, 1, sample_of(MODEL, X))
     steps = [(float(y), float(x)) for y, x in re.findall(r"V([\d.]+)H([\d.]+)", found["bars"])]
     start = float(re.match(r"M([\d.]+)", found["bars"])[1])
     left = [start, *(x for _, x in steps[:-1])]
@@ -80,4 +80,4 @@ def test_constant_columns_have_no_picture_and_normal_ones_no_scale():
 def test_huge_numbers_leave_a_picture():
     model = unrelu.RectifiedGaussian([1e130], [[1e260]], floor=0.0)
     X = model.sample(200, random_state=0)
-    assert "nan" not in picture(model, 0, looked_at(model, X))["bars"]
+    assert "nan" not in picture(model, 0, sample_of(model, X))["bars"]

@@ -9,7 +9,7 @@ import pytest
 
 import unrelu
 from unrelu.report.check import column_order as clustered
-from unrelu.report.page.facts import Looked, pair_facts, pairwise_correlation, scatter_facts, shown_pairs
+from unrelu.report.page.facts import pair_facts, pairwise_correlation, sampled, scatter_facts, shown_pairs
 
 
 def test_pairs_are_correlated_over_the_rows_that_have_both():
@@ -63,8 +63,8 @@ def test_scatter_plots_hold_few_rows():
     model = unrelu.synthetic.random_model(3, random_state=0)
     X = model.sample(5000, random_state=1)
     X[0] = np.nan
-    looked = Looked(unrelu.FloorImputer.from_model(model).cells(X), 3, 0)
-    facts = scatter_facts(model, looked)
+    sample = sampled(unrelu.FloorImputer.from_model(model).cells(X), 3, 0)
+    facts = scatter_facts(model, sample)
     assert (facts["rows"], facts["of"], len(facts["values"][2])) == (600, 5000, 600)
     marks = np.array([list(letters) for letters in facts["marks"]])
     assert np.mean(marks == "f") == pytest.approx(np.mean(X[1:] == 0.0), abs=0.05)

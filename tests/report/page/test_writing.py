@@ -1,4 +1,4 @@
-"""Pages: whole, safe, and with the parts that can be told."""
+"""Pages: whole, safe, and with the parts that there are rows for."""
 
 from __future__ import annotations
 
@@ -91,28 +91,28 @@ def test_only_our_scripts_may_run_and_nothing_may_be_asked_for(rows, tmp_path):
     assert outside == []
 
 
-def test_parts_that_cannot_be_told_are_left_out(rows, checked_facts, tmp_path):
+def test_parts_without_rows_are_left_out(rows, checked_facts, tmp_path):
     whole = checked_facts
     assert whole["check"]["fits"] in (True, False)
-    assert whole["odd"]["n_rows"] == 300
+    assert whole["outliers"]["n_rows"] == 300
     assert whole["filling"]["columns"]
     learner = unrelu.RectifiedGaussianLearner().fit(rows)
     learner.write_html(tmp_path / "model.html")
     page = (tmp_path / "model.html").read_text("utf-8")
     alone = facts_in(page)
-    assert (alone["table"], alone["check"], alone["odd"], alone["filling"]) == (None, None, None, None)
+    assert (alone["table"], alone["check"], alone["outliers"], alone["filling"]) == (None, None, None, None)
     assert 'id="columns"' in page
     assert 'id="pairs"' in page
-    assert 'id="odd"' not in page
+    assert 'id="outliers"' not in page
     assert "aive" not in "".join(Elements(page).texts)
 
 
 def test_the_most_outlying_row_and_cell_are_found(rows, tmp_path):
     X = rows.copy()
     X[17, 3] += 30.0
-    odd = facts_in(page_of(tmp_path / "page.html", X))["odd"]
-    assert odd["rows"][0]["row"] == 18
-    assert (odd["cells"][0]["row"], odd["cells"][0]["column"]) == (18, "x3")
+    outliers = facts_in(page_of(tmp_path / "page.html", X))["outliers"]
+    assert outliers["rows"][0]["row"] == 18
+    assert (outliers["cells"][0]["row"], outliers["cells"][0]["column"]) == (18, "x3")
 
 
 def test_filled_in_values_are_those_of_imputation(rows, tmp_path):
@@ -122,7 +122,7 @@ def test_filled_in_values_are_those_of_imputation(rows, tmp_path):
     for column in facts["columns"]:
         j = column["column"]
         assert column["mean"] == pytest.approx(filled[rows[:, j] == 0.0, j].mean(), rel=1e-3)
-        assert 0.0 <= column["told"] <= 1.0
+        assert 0.0 <= column["explained"] <= 1.0
 
 
 def test_one_column_makes_a_page(tmp_path):
@@ -137,8 +137,8 @@ def test_huge_and_tiny_numbers_make_a_page(size, rows, checked_facts, tmp_path):
     plain = checked_facts
     np.testing.assert_allclose(np.array(facts["columns"]["mean"]) / size, plain["columns"]["mean"], rtol=1e-4)
     assert facts["pairs"]["order"] == plain["pairs"]["order"]
-    told = [[column["told"] for column in each["filling"]["columns"]] for each in (facts, plain)]
-    np.testing.assert_allclose(*told, atol=2e-3)
+    explained = [[column["explained"] for column in each["filling"]["columns"]] for each in (facts, plain)]
+    np.testing.assert_allclose(*explained, atol=2e-3)
 
 
 @pytest.mark.slow
@@ -147,7 +147,7 @@ def test_two_thousand_columns_make_a_page(tmp_path):
     page = page_of(tmp_path / "page.html", X, n_simulations=None)
     assert len(page) < 6_000_000
     facts = facts_in(page)
-    assert (facts["check"], facts["odd"], facts["filling"]) == (None, None, None)
+    assert (facts["check"], facts["outliers"], facts["filling"]) == (None, None, None)
     assert len(facts["left_out"]) == 3
 
 
@@ -162,7 +162,7 @@ def test_an_imputer_and_cell_limits_make_pages(rows, tmp_path):
     learner = unrelu.RectifiedGaussianLearner("full_likelihood", floor=limits).fit(few)
     learner.write_html(tmp_path / "cells.html", few, n_simulations=0)
     facts = facts_in((tmp_path / "cells.html").read_text("utf-8"))
-    assert facts["odd"] is None
+    assert facts["outliers"] is None
     assert facts["table"]["share_floored"] == pytest.approx(np.mean(few == 0.0))
 
 

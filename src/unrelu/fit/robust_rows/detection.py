@@ -123,7 +123,7 @@ def strange_cells(
     cells of the rows ``whole`` are told."""
     start, end = np.searchsorted(rows, [block.first_row, block.first_row + len(block.values)])
     asked = rows[start:end]
-    cells = scorer.scores.outlier_score(block.values[asked - block.first_row])
+    cells = scorer.scores.cell_outlier_score(block.values[asked - block.first_row])
     if negated:
         cells[:, list(negated)] *= -1.0
     size = np.where(np.isnan(cells), 0.0, np.abs(cells))

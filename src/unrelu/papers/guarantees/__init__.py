@@ -1,4 +1,4 @@
-"""How many samples learning takes: what the papers prove, and what the default learner needs.
+"""How many samples learning takes: the papers' theorems, and the need of the default learner.
 
 learning   Wu et al. 2019 and Bulusu et al. 2022: samples for the layer's parameters and distribution, up to
            constants that the papers do not give; what a negative bias costs; errors of gradient descent with
@@ -7,6 +7,9 @@ recovery   Mazumdar and Rawat 2018: errors of the matrix behind a rectifier with
            and of the latent vector behind one corrupted output of a layer
 planner    how many rows our learner needs for a given model, from the rows' influences. This is the one to plan
            with: right to a few per cent where the theorems hold up to a constant
+
+In these functions bias and norm are the papers' b_i and |W(i,:)|: the mean and the standard deviation (std) of the
+core's latent column i.
 """
 
 from __future__ import annotations

@@ -1,5 +1,4 @@
-"""What the theorems are given: numbers within their domains, and distributions of a bias, of which they need some
-numbers.
+"""Arguments of the theorems: numbers within their domains, and distributions of a bias.
 
 A distribution is a frozen distribution of scipy.stats. Extremes of a density over an interval come from Chebyshev
 interpolants, halved until resolved, where kinks, jumps, poles and regions without density end pieces of their own;
@@ -25,7 +24,7 @@ from unrelu.errors import InvalidParameterError
 from unrelu.validation import listed
 
 Density = Any  # a frozen continuous distribution of scipy.stats
-Mean = Callable[..., float]  # E[f(b)] of f, ``cuts``, where f turns, and ``small``, what does not matter of it
+Mean = Callable[..., float]  # E[f(b)] of f; ``cuts`` are where f bends, ``small`` is an error that does not matter
 
 _BELOW_0 = math.nextafter(0.0, -1.0)
 
@@ -49,7 +48,7 @@ _CONTINUOUS = "Give a frozen continuous distribution of scipy.stats, such as sci
 
 
 def number(name: str, value: Any, domain: str, *, above: float, below: float = math.inf, closed: bool = False) -> float:
-    """``value`` as a float if above < value < below (value <= below if ``closed``); ``domain`` says so in words."""
+    """``value`` as a float if above < value < below (value <= below if ``closed``); ``domain`` is that in words."""
     try:
         real = float(value)
     except (TypeError, ValueError):
@@ -80,7 +79,7 @@ def whole(name: str, value: Any, least: int = 1) -> int:
 def samples(count: float) -> int:
     """A number of samples, rounded up; rounding error alone must not add one."""
     if not math.isfinite(count):
-        raise InvalidParameterError("The number of samples is beyond double precision (1.8e308): it cannot be had.")
+        raise InvalidParameterError("The number of samples is beyond double precision (1.8e308): no table has so many.")
     nearest = round(count)
     return max(nearest if abs(count - nearest) <= 1e-12 * count else math.ceil(count), 1)
 
@@ -158,7 +157,7 @@ class Piece:
 def _pieces(function: _Function, breaks: FloatArray, most: int) -> list[Piece]:
     """``function`` between the breaks, halved until polynomials of degree 24 follow it to rounding.
 
-    The function also says how large the numbers are that its values are a difference of: its rounding goes with them.
+    Beside its values the function gives the sizes of the numbers whose differences they are: rounding grows with these.
     At a kink, jump or pole halving ends with a piece that is not smooth, as it does everywhere once there are ``most``
     pieces. Values of -inf are not looked into.
     """
@@ -241,7 +240,7 @@ def log_density(p: Density, gamma: float) -> list[Piece]:
 
 
 def expectation(p: Any) -> tuple[Mean, bool]:
-    """E[f(b)] under what ``p`` stands for, and whether E[ReLU(b)^2] is finite.
+    """E[f(b)] under the distribution of ``p``, and whether E[ReLU(b)^2] is finite.
 
     ``p`` may be the biases themselves, each as likely as the others.
     """
@@ -317,7 +316,7 @@ def _mean_over_density(p: Any, start: float, stop: float) -> Mean:
             density = float(p.pdf(x)) * dx if dx > 0.0 else 0.0
             return (value(x) - less) * density if 0.0 < density < math.inf else 0.0
 
-        def censoring(edge: float, end: float) -> Callable[[float], float]:
+        def tail(edge: float, end: float) -> Callable[[float], float]:
             if math.isinf(end):
                 length = math.copysign(width, end - edge)
                 return lambda y: weighted(edge + length * math.expm1(min(y, 600.0)), width * math.exp(min(y, 600.0)))
@@ -329,7 +328,7 @@ def _mean_over_density(p: Any, start: float, stop: float) -> Mean:
         atoms += [value(stop) * float(p.sf(inner[-1]))] if stop < math.inf else []
         pieces: list[tuple[Callable[[float], float], float, float]]
         pieces = [(weighted, left, right) for left, right in pairwise(inner)]
-        pieces += [(censoring(inner[0], start), 0.0, math.inf), (censoring(inner[-1], stop), 0.0, math.inf)]
+        pieces += [(tail(inner[0], start), 0.0, math.inf), (tail(inner[-1], stop), 0.0, math.inf)]
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")  # the errors are added up below
             parts = [integrate.quad(*piece, epsabs=small, epsrel=1e-9, limit=200)[:2] for piece in pieces]

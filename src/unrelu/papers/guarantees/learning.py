@@ -2,8 +2,8 @@
 
 Symbols as in the papers: epsilon the error, delta the probability to miss it, d columns, kappa the condition number of
 W W', theta_ij the angle between the rows W(i,:) and W(j,:). O~ and Omega hide constants (O~ also logarithms) that the
-papers do not give. They are the parameter ``constant``: with its default, 1, only the shape means something, how the
-number grows with epsilon, delta, d and kappa. Lemma 4 and the probabilities are exact.
+papers do not give. They are the parameter ``constant``: with its default, 1, only the growth with epsilon, delta, d and
+kappa means something. Lemma 4 and the probabilities are exact.
 
 With outliers, rows are true with probability p, else arbitrary; V is the distance of the first v to the true one, T the
 number of steps, eta and L the strong convexity and smoothness of the likelihood on the domain D_r, epsilon the error of
@@ -11,7 +11,7 @@ the gradient, Psi_epsilon in [1/(2p), 1] the probability that a true sample is w
 
     Xi = V ( 1 - L/(eta + L) )^T + 2 epsilon (L + eta) / (L eta).
 
-These formulas were put together again from a text whose typesetting is lost: docs/papers.md says how it is read.
+The source text of these formulas has lost its typesetting: docs/papers.md says how it is read here.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from unrelu.errors import InvalidParameterError
 from unrelu.papers.guarantees.arguments import between_0_and_1, number, positive, samples, whole
 
 __all__ = [
-    "AngleSamples",
     "Complexity",
     "ErrorBound",
     "angle_samples",
@@ -183,8 +182,8 @@ def distribution_samples(
     """Corollary 1: n = O~( kappa^2 d^2/epsilon^2 ln(d/delta) ) samples for the distribution.
 
     From so many samples the learned distribution is, with probability 1 - delta, within total variation distance
-    epsilon of the
-    true one (16); 0 < epsilon <= 1/2, and W is square and of full rank. ``condition_number`` is kappa, of W W'.
+    epsilon of the true one (16); 0 < epsilon <= 1/2, and W is square and of full rank. ``condition_number`` is kappa,
+    of W W'.
 
     >>> distribution_samples(0.1, 0.05, d=20)
     239659
@@ -218,7 +217,7 @@ def distribution_samples_lower_bound(epsilon: float, d: int, *, constant: float 
     """Theorem 3: any algorithm needs Omega( d/epsilon^2 ) samples for the distribution.
 
     To be within total variation distance epsilon of D(W, 0) with probability 2/3, for every W of full rank. The paper
-    thinks that d^2 may be the truth, as for a Gaussian that is not cut off.
+    suspects that d^2 is the truth, as for a Gaussian that is not cut off.
 
     >>> distribution_samples_lower_bound(0.1, d=20)
     2000
@@ -231,7 +230,7 @@ def distribution_samples_lower_bound(epsilon: float, d: int, *, constant: float 
 
 
 def negative_bias_samples(bias: float, scale: float = 1.0, *, constant: float = 1.0) -> int:
-    """Claim 2: Omega( exp(b^2/2) ) samples to tell D(1, b), b < 0, from D(1, b') with b' < b.
+    """Claim 2: Omega( exp(b^2/2) ) samples to distinguish D(1, b), b < 0, from D(1, b') with b' < b.
 
     At least one positive value must be seen, and P(x > 0) = Phi(b) <= exp(-b^2/2). ``scale`` is |W(i,:)|, 1 in the
     paper: what counts is b / scale. By the proof exp(b^2/2) is a lower bound on the average wait for a positive value,
@@ -305,29 +304,19 @@ def probability_shift(epsilon: float) -> float:
     return min(positive("epsilon", epsilon), 1.0)
 
 
-@dataclass(frozen=True)
-class AngleSamples:
-    """``samples`` for an angle, given the biases to within ``bias_error`` |W(i,:)|.
+def angle_samples(epsilon: float, delta: float) -> tuple[int, float]:
+    """Lemma 4: (samples, bias error) for the cosine of one angle; the constant 80 is the paper's.
 
-    >>> angle_samples(0.1, 0.05).samples
-    29512
-    """
+    From 80 ln(2/delta) / epsilon^2 samples |cos(theta^_ij) - cos(theta_ij)| <= epsilon with probability 1 - delta, by
+    the angle rule (14), if the biases have errors of at most epsilon / (4 pi) times |W(i,:)|: our reading
+    (docs/papers.md).
 
-    samples: int
-    bias_error: float
-
-
-def angle_samples(epsilon: float, delta: float) -> AngleSamples:
-    """Lemma 4: 80 ln(2/delta) / epsilon^2 samples for the cosine of one angle; the constant is the paper's.
-
-    From so many samples |cos(theta^_ij) - cos(theta_ij)| <= epsilon with probability 1 - delta, by the angle rule (14).
-    The biases must be known to within ``bias_error``, epsilon / (4 pi), times |W(i,:)|: our reading (docs/papers.md).
-
-    >>> angle_samples(0.1, 0.05)
-    AngleSamples(samples=29512, bias_error=0.007957747154594767)
+    >>> samples, bias_error = angle_samples(0.1, 0.05)
+    >>> samples, round(bias_error, 6)
+    (29512, 0.007958)
     """
     epsilon, delta = between_0_and_1("epsilon", epsilon), between_0_and_1("delta", delta)
-    return AngleSamples(samples(80.0 * math.log(2.0 / delta) / epsilon / epsilon), epsilon / (4.0 * math.pi))
+    return samples(80.0 * math.log(2.0 / delta) / epsilon / epsilon), epsilon / (4.0 * math.pi)
 
 
 # --- Bulusu et al. 2022: errors of gradient descent with a median ---------------------------------
@@ -361,7 +350,9 @@ def gradient_error(
 
     >>> gradient_error(0.01, distance=1.0, steps=10, convexity=1.0, smoothness=1.0)
     0.0409765625
-    >>> round(gradient_error(0.01, distance=1.0, steps=10, convexity=0.5, smoothness=2.0, step_size=0.5), 4)
+    >>> r = {"convexity": 0.5, "smoothness": 2.0}
+    >>> error = gradient_error(0.01, distance=1.0, steps=10, step_size=0.5, **r)
+    >>> round(error, 4)
     0.1574
     """
     epsilon, distance = between_0_and_1("epsilon", epsilon), positive("distance", distance)
@@ -413,7 +404,7 @@ def filtered_samples(psi: float, p: float, delta: float) -> int:
 
     With probability 1 - delta the errors are then within :func:`gradient_error` and :func:`filtered_angle_error`.
     p in (1/2, 1]: more than half of the rows must be true, or the median is lost. 1/(2p) < Psi <= 1; towards the lower
-    end the samples grow without bound. That the fraction is read rightly, (13) confirms: see there.
+    end the samples grow without bound. (13) confirms this reading of the fraction: :func:`filtered_angle_error`.
 
     >>> filtered_samples(0.9, p=0.95, delta=0.05)
     27
@@ -466,7 +457,7 @@ def filtered_parameter_samples(epsilon: float, delta: float, d: int, p: float, *
 
 
 def _contraction(convexity: float, smoothness: float, step_size: float | None) -> float:
-    """By how much a step shortens the distance to the true v: printed for None, else the usual result."""
+    """The factor by which a step shortens the distance to the true v: as printed for None, else the usual result."""
     eta, big_l = positive("convexity", convexity), positive("smoothness", smoothness)
     if eta > big_l:
         raise InvalidParameterError(f"convexity must be at most smoothness, got {eta:g} and {big_l:g}.")

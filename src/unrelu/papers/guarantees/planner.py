@@ -16,7 +16,7 @@ With H_i, a row's influence on (b_i, s_i) in units of s_i, and w, G_i as in :mod
 the last by S_ij = s_i s_j r_ij. The statistics' covariance V being known, so is the variance of every influence.
 
 A pair that is hardly ever above its floors together says little of r_ij, and the learner's prior, worth a row, decides.
-Influences would give it an error without bound; the learner's solver is asked what it makes of n rows.
+Influences would give it an error without bound; the learner's solver gives its error from n rows instead.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from unrelu.validation import RandomState, column_label, generator
 
 __all__ = ["RowsNeeded", "expected_errors", "rows_needed"]
 
-_DRAWS = 1000  # rows drawn: their 1000 x 1000 products take 8 MB, and the answer is sure to about one per cent
+_DRAWS = 1000  # rows drawn: their 1000 x 1000 products take 8 MB, and the result is right to about one per cent
 _SIMILAR = 0.5  # numbers of rows, in logarithms
-_MOST_ROWS = 1e15  # more than anyone has
+_MOST_ROWS = 1e15  # more than any table has
 _LEAST_SPREAD = 1e-12  # instead of 0, the quantile of a probability near 0
 _RAREST = 1e-12  # a column less often above its floor needs more
 _LEVELS = 10_000
 _TINY = 1e-300  # instead of 0, where a parameter has no error
 _PAIRS_AT_ONCE = 256  # with 1000 rows, 2 MB an array
 _N_STATISTICS, _N_MARGINAL = 12, 6  # of a pair, of which each column has three, and together they have six
-_UNSURE = 0.05  # standard error of a correlation from which the prior may be felt
+_UNSURE = 0.05  # standard error of a correlation from which the prior may matter
 
 Moves = tuple[FloatArray, FloatArray]  # influences of n rows on some parameters, n x q, and their q exact variances
 OfWeights = Callable[
@@ -66,9 +66,9 @@ OfWeights = Callable[
 
 @dataclass(frozen=True)
 class RowsNeeded:
-    """What :func:`rows_needed` found.
+    """The result of :func:`rows_needed`.
 
-    ``rows`` is the larger of ``for_bias`` and ``for_weights`` (None where no such error was asked for), each of which
+    ``rows`` is the larger of ``for_bias`` and ``for_weights`` (None where no such error was given), each of which
     keeps its error with ``probability``. At that many rows ``mean_bias_error`` and ``mean_weight_error`` are to be
     expected; the column rarest above its floor is so ``fewest_positives`` times on average, and the pair rarest above
     its floors together ``fewest_joint_positives`` times.
@@ -102,8 +102,7 @@ def rows_needed(
 
     The errors are "bias" and "weights" of :func:`unrelu.metrics.parameter_errors`, each bounded by itself; at least one
     must be given. The distribution used is that of many rows: right to a few per cent where every column, and every
-    pair
-    together, is above its floor tens of times (``fewest_positives`` and ``fewest_joint_positives`` tell), and a rough
+    pair together, is above its floor tens of times (``fewest_positives`` and ``fewest_joint_positives``), and a rough
     guide below. It leaves out the learner's step to a semidefinite matrix, which changes the errors of singular models
     by a few per cent. ``random_state`` draws rows to find how much the errors scatter; their mean square is exact.
 
@@ -262,7 +261,7 @@ class SquaredError:
 
 
 class Influences:
-    """How one row of a model moves what is learned of its columns; constant ones are learned without error.
+    """How one row of a model moves the learned parameters of its columns; constant ones are learned without error.
 
     Of columns: ``a``, ``share`` the probability to be above the floor, ``scale`` s_i / |W|_F, ``moments`` d x 5,
     E[v^p 1{above}], ``influence`` d x 2 x 3, H_i. Of pairs ``i`` < ``j``: effects (pairs x 12) on s_i s_j r_ij through
@@ -280,8 +279,8 @@ class Influences:
         self._rarest = label[0].upper() + label[1:], float(share.min())
         if share.min() < _RAREST:
             raise InvalidParameterError(
-                f"{self._rarest[0]} is practically never above its floor (probability {share.min():.1e}): no number of"
-                " rows that could be had tells its bias and norm. Leave it out with model.marginal."
+                f"{self._rarest[0]} is practically never above its floor (probability {share.min():.1e}): no feasible"
+                " number of rows determines its bias and norm. Leave it out with model.marginal."
             )
         model = model.marginal(np.flatnonzero(s > 0.0).tolist())
         s = model.std
@@ -327,11 +326,11 @@ class Influences:
         return np.asarray(np.einsum("ik,ikl,il->i", effect, covariance, effect))
 
     def at(self, n: float) -> tuple[FloatArray, FloatArray, float]:
-        """What n rows make of every pair: the share of r's influence that is felt, and the variance of that on S_ij.
+        """Of every pair at n rows: the share of r's influence that remains, and the variance of the influence on S_ij.
 
-        Where r is unsure, its influence is scaled to the standard error that the learner's solver states for expected
-        statistics, and its estimate from them, where the prior has drawn it, is a fixed error: their squares' sum,
-        which does not scatter, comes last.
+        Where r has a large error, its influence is scaled to the standard error that the learner's solver states for
+        expected statistics, and its estimate from them, where the prior has drawn it, is a fixed error: their squares'
+        sum, which does not scatter, comes last.
         """
         n, (correlation, both, norms) = float(n), self.second.T
         size = self.scale[self.i] * self.scale[self.j]  # s_i s_j / |W|_F^2

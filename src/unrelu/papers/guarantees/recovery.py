@@ -1,4 +1,4 @@
-"""Mazumdar and Rawat 2018: how well what a ReLU layer hides can be recovered, a matrix or the latent vector of a row.
+"""Mazumdar and Rawat 2018: how well the matrix behind a ReLU, or the latent vector of a row, can be recovered.
 
 The matrix. The paper writes samples as columns: M = A C is d x n, Y = ReLU(M + b 1'), and every coordinate i has one
 random bias b_i with density p, the same for all samples. (In our tables, where rows are samples, the bias is shared
@@ -52,7 +52,6 @@ _PROOF_FACTOR = 128.0  # of Lemma 3, (65)
 __all__ = [
     "ColumnSpaceBound",
     "LatentRecoveryBound",
-    "LinearImage",
     "MatrixRecoveryBound",
     "column_space_bound",
     "flatness",
@@ -79,7 +78,7 @@ def flatness(p: Density, gamma: float) -> float:
 
     ``p`` is a frozen continuous distribution of scipy.stats, of the bias. Exactly 0 where p has a mode or another
     stationary point in [-gamma, gamma] (a normal density with |mean| <= gamma, say), where it is 0, and where its slope
-    cannot be told from 0 in double precision. A peak with a kink counts as a mode, although (7) leaves its one point
+    is 0 up to double precision. A peak with a kink counts as a mode, although (7) leaves its one point
     out: the theorem asks for a derivative, and its proof for a density that rises or falls throughout.
 
     >>> from scipy import stats
@@ -198,7 +197,7 @@ def matrix_recovery_bound(
     ``constant`` is C_0, which the paper leaves open: its proof gives 8 e, less will do. Where omega > nu we take nu, as
     the proof then needs. Entries within gamma give |M - M^|_F^2 <= 4 gamma^2 d n without any data: ``trivial_squared``,
     for the most samples with entries nu apart, n = 1 + 2 gamma/nu. (35) is at least 1.07 C_0 times that, for any
-    density: the theorem tells what the error depends on, not how large it is.
+    density: the theorem shows what the error depends on, not how large it is.
 
     >>> from scipy import stats
     >>> bound = matrix_recovery_bound(stats.norm(2.0, 1.0), 1.0, 0.5, n_features=10)
@@ -250,7 +249,7 @@ def one_bit_completion_error(
 ) -> float:
     """Proposition 1 (22): C_2 alpha sqrt( r (d+n)/E|Omega| ) sqrt( 1 + (d+n) log(d n)/E|Omega| ), for 1-bit completion.
 
-    M is d x n with |M|_* <= alpha sqrt(r d n), and the signs of ``observed`` = E|Omega| of its entries are told. The
+    M is d x n with |M|_* <= alpha sqrt(r d n), and the signs of ``observed`` = E|Omega| of its entries are given. The
     paper prints it as a bound on |M - M^|_F / (d n); Davenport et al. 2014, from where it is, bound the square,
     |M - M^|_F^2 / (d n), and its place between two such results here says the same. ``constant`` is C_2, which depends
     on how flat and steep the distribution of the signs is and is not given.
@@ -289,7 +288,8 @@ def column_space_bound(
 ) -> ColumnSpaceBound:
     """Theorem 5 (71), (72): how far an error E turns the space of the r leading left singular vectors of M.
 
-        |sin Theta(U, U^)|_F <= 2 (2 sigma_1 + |E|) min( sqrt(r) |E|, |E|_F ) / (sigma_r^2 - sigma_{r+1}^2),
+        |sin Theta(U, U^)|_F <= 2 (2 sigma_1 + |E|) min( sqrt(r) |E|, |E|_F )
+                                / (sigma_r^2 - sigma_{r+1}^2),
 
     and sqrt(2) times that bounds |U - U^ O|_F. sigma_1 = ``largest_singular``; ``gap`` is the denominator, a
     difference of squares (sigma_k^2 for M of rank k = r); ``error_spectral`` and ``error_frobenius`` are |E| and |E|_F,
@@ -361,21 +361,10 @@ def _flattest_place(p: Density, gamma: float) -> tuple[float, str]:
 # --- the layer as a linear one ------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class LinearImage:
-    """(58): ReLU(A c + b) is ``mu`` A c and a rest; ``sigma`` and ``eta`` say how large the rest is.
+def linear_image(p: Any, norm: float = 1.0) -> tuple[float, float, float]:
+    """(58), for Theorem 4: (mu, sigma, eta) of a layer whose biases follow ``p``, at |c| = ``norm``.
 
-    >>> linear_image(0.0).mu
-    0.5
-    """
-
-    mu: float
-    sigma: float
-    eta: float
-
-
-def linear_image(p: Any, norm: float = 1.0) -> LinearImage:
-    """(58), for Theorem 4: mu, sigma and eta of a layer whose biases follow ``p``, at |c| = ``norm``.
+    ReLU(A c + b) is mu A c and a rest; sigma and eta are the size of the rest.
 
     ``p`` is a frozen distribution of scipy.stats, continuous or discrete, or the biases themselves: an array, each as
     likely as the others, or a number. With g standard normal, n = |c| and z = ReLU(n g + b) - mu n g,
@@ -385,22 +374,23 @@ def linear_image(p: Any, norm: float = 1.0) -> LinearImage:
     so that c^ of (47) is near mu c for any n. Stein's identity, E[g f(g)] = E[f'(g)], leaves expectations over b only.
     With a = b/n and S(a) = E[ReLU(g + a)^2] = (a^2 + 1) Phi(a) + a phi(a):
 
-        mu = E[Phi(a)],   sigma^2 = n^2 (E[S(a)] - mu^2),   eta^2 = sigma^2 + 2 n^2 mu (1 + E[a phi(a)] - mu).
+        mu = E[Phi(a)],   sigma^2 = n^2 (E[S(a)] - mu^2),
+        eta^2 = sigma^2 + 2 n^2 mu (1 + E[a phi(a)] - mu).
 
     sigma and eta are infinite where p has no variance (unless it has an upper end).
 
-    >>> image = linear_image(0.0)  # no biases: 1/2, 1/2, sqrt(3)/2
-    >>> image.mu, image.sigma, round(image.eta, 6)
+    >>> mu, sigma, eta = linear_image(0.0)  # no biases: 1/2, 1/2, sqrt(3)/2
+    >>> mu, sigma, round(eta, 6)
     (0.5, 0.5, 0.866025)
     >>> from scipy import stats
-    >>> round(linear_image(stats.norm(1.0, 2.0)).mu, 6)  # Phi(1/sqrt(5))
+    >>> round(linear_image(stats.norm(1.0, 2.0))[0], 6)  # Phi(1/sqrt(5))
     0.67264
     """
     mean, square_integrable = expectation(p)
     return _image(mean, square_integrable, positive("norm", norm))
 
 
-def _image(mean: Mean, square_integrable: bool, n: float) -> LinearImage:
+def _image(mean: Mean, square_integrable: bool, n: float) -> tuple[float, float, float]:
     def phi(a: FloatArray) -> FloatArray:
         density: FloatArray = np.exp(-0.5 * np.minimum(np.abs(a), 50.0) ** 2) / math.sqrt(2.0 * math.pi)
         return density
@@ -408,12 +398,12 @@ def _image(mean: Mean, square_integrable: bool, n: float) -> LinearImage:
     cuts = (-_REACH * n, 0.0, _REACH * n)
     mu = min(mean(lambda b: ndtr(b / n), cuts), 1.0)
     if not square_integrable:
-        return LinearImage(mu, math.inf, math.inf)
+        return mu, math.inf, math.inf
     bump = mean(lambda b: b / n * phi(b / n), cuts)
     square = mean(lambda b: ((b / n) ** 2 + 1.0) * ndtr(b / n) + b / n * phi(b / n), cuts)  # S(a)
     sigma2 = max(square - mu * mu, 0.0)
     eta2 = max(sigma2 + 2.0 * mu * (1.0 + bump - mu), 0.0)
-    return LinearImage(mu, n * math.sqrt(sigma2), n * math.sqrt(eta2))
+    return mu, n * math.sqrt(sigma2), n * math.sqrt(eta2)
 
 
 # --- Theorem 4 ----------------------------------------------------------------------------------
@@ -425,7 +415,8 @@ class LatentRecoveryBound:
 
     ``says_nothing`` where it is no less than ``mu``: c^ = 0 is as good. ``reason`` then says why, else it is empty.
 
-    >>> latent_recovery_bound(0.0, n_features=100, rank=4, n_outliers=10, noise_bound=0.0).says_nothing
+    >>> bound = latent_recovery_bound(0.0, n_features=100, rank=4, n_outliers=10, noise_bound=0.0)
+    >>> bound.says_nothing
     True
     """
 
@@ -477,11 +468,11 @@ def latent_recovery_bound(
     constant = positive("constant", constant)
     given = None if lambda_ is None else positive("lambda_", lambda_)
     mean, square_integrable = expectation(p)
-    image = _image(mean, square_integrable, 1.0)
-    least = 2.0 * (_largest_rest(mean, image.mu, d) + delta) / d
+    mu, sigma, eta = _image(mean, square_integrable, 1.0)
+    least = 2.0 * (_largest_rest(mean, mu, d) + delta) / d
     penalty = least if given is None else given
     correlation = delta * math.sqrt(2.0 * d * math.log(2.0 * k / _FAILURE))
-    rest = constant * (math.sqrt(k) * image.sigma + image.eta) / math.sqrt(d)
+    rest = constant * (math.sqrt(k) * sigma + eta) / math.sqrt(d)
     latent = _PROOF_FACTOR * (rest + math.sqrt(k) / d * correlation)
     outlier = _PROOF_FACTOR * 2.0 * penalty * math.sqrt(s * d)
     bound = max(latent, outlier)
@@ -490,12 +481,12 @@ def latent_recovery_bound(
         reason = f"lambda_ is {penalty:g}; the theorem needs at least 2 |z + w|_inf / d, which may be {least:g}."
     elif bound == math.inf:
         reason = "sigma and eta are infinite: the bias has no variance."
-    elif bound >= image.mu:
-        times = f"{bound / image.mu:.3g} times " if image.mu > 0.0 else f"{bound:.3g}, not below "
-        reason = f"The bound is {times}mu = {image.mu:.3g}, the error of c^ = 0."
+    elif bound >= mu:
+        times = f"{bound / mu:.3g} times " if mu > 0.0 else f"{bound:.3g}, not below "
+        reason = f"The bound is {times}mu = {mu:.3g}, the error of c^ = 0."
     else:
         reason = ""
-    return LatentRecoveryBound(bound, latent, outlier, image.mu, penalty, says_nothing=reason != "", reason=reason)
+    return LatentRecoveryBound(bound, latent, outlier, mu, penalty, says_nothing=reason != "", reason=reason)
 
 
 def latent_recovery_rate(n_features: int, rank: int, n_outliers: int) -> float:
@@ -504,7 +495,8 @@ def latent_recovery_rate(n_features: int, rank: int, n_outliers: int) -> float:
     The constant hides delta, sigma and eta. As printed the first term is 0 for k = 1, where (66) is not; the paper's
     introduction has sqrt((k + s) log d / d) instead.
 
-    >>> round(latent_recovery_rate(n_features=1000, rank=10, n_outliers=5), 4)  # sqrt(5 log(1000) / 1000)
+    >>> rate = latent_recovery_rate(n_features=1000, rank=10, n_outliers=5)
+    >>> round(rate, 4)  # sqrt(5 log(1000) / 1000)
     0.1858
     """
     d, k, s = whole("n_features", n_features), whole("rank", rank), whole("n_outliers", n_outliers, least=0)

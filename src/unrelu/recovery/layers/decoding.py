@@ -1,8 +1,8 @@
 """The space of x = A h (+ a), and from facets of the rows in it to an output layer, read backwards as h = Q x + o.
 
 Rows far from a p-dimensional space that the others lie in are outliers. Where plain principal components leave some,
-the space of least trimmed squares is searched for: from a few random rows to the rows nearest to their space, and so
-on (the concentration steps of Rousseeuw and Van Driessen). Then rows that noise explains are taken back in.
+the search is for the space of least trimmed squares: from a few random rows to the rows nearest to their space, again
+and again (the concentration steps of Rousseeuw and Van Driessen). Then rows that noise explains are added again.
 
 With y = B'(x - m) the coordinates of x in its subspace and r = N y + o the heights above the p facets:
 
@@ -36,7 +36,7 @@ ROUNDING = 1e-9  # of the rows' root mean square
 _ROUNDS = 30
 _STARTS = 30
 _KEPT = 0.75  # share of the rows that the trimmed search tries to fit
-_SEARCHED = 2000  # rows it looks at
+_SEARCHED = 2000  # rows that this search uses
 _ABOVE_NOISE = 3.0  # times the noise's singular values: a direction that rows vary in
 _DIRECTIONS = 50  # rows outside whose directions are tried
 _REACH = 2.0  # root mean squares of noise that a row may have across such a direction
@@ -44,7 +44,7 @@ _RARE = 1e-5  # chance that an inlier row is taken for an outlier, before it is 
 
 _OFF = 4.0  # standard deviations of noise below which a hidden unit is taken to be off
 _SOME = 0.1  # share of them that makes a layer thin
-_LOOKED_AT = 51  # rows whose neighbours are looked at
+_THIN_ROWS = 51  # rows whose neighbours decide whether a layer is thin
 _BELOW = 6.0  # standard deviations of noise below 0 from where on a row is an outlier
 _THIN_MISFIT = 1.0  # a doubtful unit's distance where coincidences are to be feared
 _TINY = 10.0  # rows of so many standard deviations in length have every unit off
@@ -68,7 +68,7 @@ def find_subspace(
 ) -> Subspace:
     """The p-dimensional space (affine where ``centered``) that most rows lie in.
 
-    Noise below ``rounding``, relative to the rows' size, is not told from none.
+    Noise below ``rounding``, relative to the rows' size, counts as rounding.
     """
     n, d = X.shape
     size = float(np.sqrt(np.median((X**2).sum(axis=1)) / d)) or float(np.sqrt((X**2).mean()))
@@ -79,7 +79,7 @@ def find_subspace(
         return Subspace(center, basis, least, inlier)
     if not _inside(X, center, basis, least).all():
         with one_blas_thread():
-            center, basis = _trimmed(X, p, centered, least, rng)
+            center, basis = _fit_trimmed(X, p, centered, least, rng)
     for _ in range(_ROUNDS):
         before, inlier = inlier, _inside(X, center, basis, least)
         center, basis = _principal(X[inlier], p, centered)
@@ -116,13 +116,13 @@ def _inside(X: FloatArray, center: FloatArray, basis: FloatArray, least: float) 
     return distance <= scale * float(np.sqrt(chi2.isf(_RARE / len(X), free)))
 
 
-def _trimmed(
+def _fit_trimmed(
     X: FloatArray, p: int, centered: bool, least: float, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """The space of least trimmed squares: from few random rows, then again and again from the rows nearest to it.
 
-    Rows that nearly all have a unit off leave its direction open: of what is found, the space with the most rows in it
-    counts, completed by the directions in which most of the rows outside lie.
+    Rows that nearly all have a unit off leave its direction open: the result is the space with the most rows in it,
+    completed by the directions in which most of the rows outside lie.
     """
     X = np.unique(X, axis=0)  # copies of one outlier are no direction that many rows share
     if len(X) > _SEARCHED:
@@ -140,14 +140,14 @@ def _trimmed(
             before, value = value, float((distance[rows] ** 2).sum())
             if value > 0.999 * before:
                 break
-        space = _completed(X, X[rows], p, centered, least, rng)
+        space = _complete_space(X, X[rows], p, centered, least, rng)
         inside = int(np.count_nonzero(_inside(X, *space, least)))
         if inside > most:
             best, most = space, inside
     return best
 
 
-def _completed(
+def _complete_space(
     X: FloatArray, core: FloatArray, p: int, centered: bool, least: float, rng: np.random.Generator
 ) -> tuple[FloatArray, FloatArray]:
     """The p-dimensional space of core rows; directions that these leave to noise are taken from the rows outside."""
@@ -178,8 +178,8 @@ def _completed(
 class OutputLayer:
     """x = A h + a: ``weights`` A (d x p, columns of length 1), ``bias`` a, and h = ``encoder`` x + ``offset``.
 
-    ``noise`` is the standard deviation of noise in each hidden unit. Where facets are missing, hidden units found are
-    the rows of the encoder, in units of their own, and the weights are not determined (NaN).
+    ``noise`` is the standard deviation of noise in each hidden unit. Where facets are missing, the rows of the
+    encoder are the hidden units found, in arbitrary scale, and the weights are not determined (NaN).
     """
 
     weights: Annotated[FloatArray, "unbounded floats d p"]
@@ -190,11 +190,11 @@ class OutputLayer:
 
     @property
     def threshold(self) -> FloatArray:
-        """Below it a unit is off, for all that noise allows to say."""
+        """The height below which noise may explain a unit's value: it counts as off."""
         return _OFF * self.noise
 
     def heights(self, X: FloatArray) -> FloatArray:
-        """Of rows above the facets; those of inlier rows are units and noise."""
+        """Heights of rows above the facets; those of inlier rows are units and noise."""
         return X @ self.encoder.T + self.offset
 
     def hidden(self, X: FloatArray) -> FloatArray:
@@ -209,11 +209,11 @@ class OutputLayer:
 
 @dataclass(frozen=True)
 class LayerReport(Shown):
-    """How a layer was found.
+    """The outcome of the search for a layer.
 
     ``units_found`` of ``n_hidden``; ``rows_off`` counts the rows in which each unit found is off; ``noise`` is the
     standard deviation of noise in x; ``residual`` the part of x that the layer leaves, relative; ``n_outlier_rows``
-    were left out; ``doubtful_units`` do not look like rectified Gaussians, so may not be units; ``thin`` layers have
+    were left out; ``doubtful_units`` do not look like rectified Gaussians, and may not be units; ``thin`` layers have
     fewer inputs than units, so that planes can hold many rows by coincidence; ``starts`` is how many searches for
     facets it took; ``ended`` says why the search was ended before it was over, if it was.
     """
@@ -240,11 +240,11 @@ class LayerReport(Shown):
 
 @dataclass(frozen=True, eq=False)
 class FoundLayer:
-    """An output layer, its report, the rows that it describes, and what was found of the inputs behind it.
+    """An output layer, its report, the rows that it describes, and the layer of the inputs behind it.
 
-    ``inner`` is the layer of the inputs, where these were asked for and every unit was found, and ``choice`` are pairs
-    of a number of inputs tried and the relative residual that it leaves of the units known then. ``verdict`` is what is
-    wrong with the number of inputs.
+    ``inner`` is that layer, where ``n_inputs`` was given and every unit was found, and ``choice`` are pairs of a number
+    of inputs tried and the relative residual that it leaves of the units found until then. ``fault`` says what is wrong
+    with the number of inputs.
     """
 
     layer: OutputLayer
@@ -252,7 +252,7 @@ class FoundLayer:
     inlier: BoolArray
     inner: InnerLayer | None = None
     choice: tuple[tuple[int, float], ...] = ()
-    verdict: str | None = None
+    fault: str | None = None
 
 
 def decode_by_facets(
@@ -273,7 +273,7 @@ def decode_by_facets(
 
 
 def cloud_of(X: FloatArray, space: Subspace, lifted: bool, gaussian: bool) -> tuple[Cloud, BoolArray]:
-    """The different rows of X in their space, without those with every unit off, and which rows these are."""
+    """The different rows of X in their space, without those with every unit off, and a mask of them."""
     points = (X - space.center) @ space.basis
     all_off = (not lifted) & (np.linalg.norm(points, axis=1) <= _TINY * space.noise)
     used = space.inlier & ~all_off
@@ -295,10 +295,10 @@ def nearest_one(
     layer = OutputLayer(weights, layer.bias, layer.encoder[order], layer.offset[order], layer.noise[order])
     inlier = space.inlier & ~(layer.heights(X) < -_BELOW * layer.noise).any(axis=1)
     doubtful = tuple(i for i, unit in enumerate(order) if facets[unit].misfit > misfit)
-    return _described(X, inlier, layer, method, space.noise, doubtful, thin, starts), order
+    return _describe(X, inlier, layer, method, space.noise, doubtful, thin, starts), order
 
 
-def _described(
+def _describe(
     X: FloatArray,
     inlier: BoolArray,
     layer: OutputLayer,
@@ -308,7 +308,7 @@ def _described(
     thin: bool = False,
     starts: int = 0,
 ) -> FoundLayer:
-    """A layer with what there is to say of it; it describes the ``inlier`` rows."""
+    """A layer with its report; it describes the ``inlier`` rows."""
     rows, (d, p), residual = X[inlier], layer.weights.shape, math.nan
     hidden = layer.hidden(rows)
     found, off = hidden.shape[1], tuple((hidden == 0.0).sum(axis=0).tolist())
@@ -341,7 +341,7 @@ def _is_thin(points: FloatArray, on: BoolArray, noise: float) -> bool:
     """
     n, p = points.shape
     near, fewer = min(p + 4, n), []
-    for i in np.linspace(0, n - 1, min(_LOOKED_AT, n)).astype(int):
+    for i in np.linspace(0, n - 1, min(_THIN_ROWS, n)).astype(int):
         distance = ((points - points[i]) ** 2).sum(axis=1)
         around = points[np.argpartition(distance, near - 1)[:near]]
         values = np.linalg.svd(around - around.mean(axis=0), compute_uv=False)
@@ -361,7 +361,7 @@ def decode_separably(X: FloatArray, space: Subspace) -> FoundLayer:
     encoder = np.linalg.pinv(weights)
     noise = space.noise * np.linalg.norm(encoder, axis=1)
     layer = OutputLayer(weights, np.zeros(X.shape[1]), encoder, np.zeros(p), noise)
-    return _described(X, np.ones(len(X), dtype=bool), layer, "separable", space.noise)
+    return _describe(X, np.ones(len(X), dtype=bool), layer, "separable", space.noise)
 
 
 def pure_rows(X: FloatArray, p: int) -> list[int]:

@@ -7,19 +7,19 @@ row whose neighbours may be on it, minimize
 
 by reweighting (p equations a round) while d falls to the noise. A linear program with the same constraint, min sum_i
 q'y_i over q'y >= 0, finds the facet that row j is most extreme in; the logarithm counts zeros instead of summing
-distances, and also finds facets that no row is extreme in, in a sixth of the time (docs/research/017).
+distances, and finds also facets that no row is extreme in, in a sixth of the time (docs/research/017).
 
-Rows y_j are chosen where the units found so far are low, so that new facets are found rather than the same ones. What
-counts as a facet: many more points on it than p, more than the density just above explains, hardly any below.
+Rows y_j are chosen where the units found so far are low, so that new facets are found rather than the same ones. A
+facet has many more points on it than p, more than the density just above explains, and hardly any below.
 
 What is found is fitted by likelihood. With r = u'y + o, |u| = 1, and noise of standard deviation s in every coordinate
 of y, r is s g (g standard normal) where the unit is off, and spread evenly, at this scale, above 0 where it is on:
 
     density of r/s at t:  share phi(t) + slope Phi(t) + lost
 
-phi and Phi are the normal density and distribution function; ``lost`` stands for rows that belong nowhere. Its maximum
-over u and o is found by Newton's steps on the sphere |u| = 1. Noise in y turns least squares into total least squares;
-the sphere is what does that. Points just above the facet, which a plain fit would take for points on it, are in the
+phi and Phi are the normal density and distribution function; ``lost`` is the density of rows that fit neither. Its
+maximum over u and o is found by Newton's steps on the sphere |u| = 1. Noise in y turns least squares into total least
+squares; the sphere does that. Points just above the facet, which a plain fit would take for points on it, are in the
 second term.
 """
 
@@ -44,14 +44,14 @@ _REACH = 12.0  # standard deviations from the facet that the fit looks at
 _CLEAR = 4.0  # standard deviations above it from where on a point is on no account on it
 _NEWTON_ROUNDS, _REFITS = 15, 3
 _LOST = 1e-4
-_FIT_FROM = 20  # heights above 0 that it takes to judge a unit's distribution
+_FIT_FROM = 20  # heights above 0 that a fit of a unit's distribution needs
 _BAND = 2.5  # standard deviations from a facet within which a point is taken to be on it
 _LONE, _WARY = (0.34, 3), (0.2, 10)  # share of a direction's variance that one point may make up; points left out
 _ROUNDING = 1e-13  # of the largest of some eigenvalues
 _ROOT = 2.5066282746310002  # sqrt(2 pi)
 
 _TARGETS = 30  # rows that a start chooses from
-_TOGETHER = 8  # starts between two looks at what was found
+_TOGETHER = 8  # starts of one round
 _STARTS = 30  # per unit, before the search gives up
 _SEARCHED, _SEARCHED_PER_UNIT = 3000, 60  # rows a search uses
 _ROUNDS, _NARROWING, _STILL = 60, 0.7, 1e-9
@@ -80,9 +80,9 @@ class TimeIsUp(Exception):
 
 @dataclass(frozen=True)
 class Clock:
-    """Tells ``progress`` of every step, and raises :class:`TimeIsUp` at the first one after ``seconds``.
+    """A progress callback that calls ``progress``, and raises :class:`TimeIsUp` at the first step after ``seconds``.
 
-    Steps of other work are told of as those of ``stage``, where given; their states mean nothing outside.
+    Where ``stage`` is given, steps of other work become steps of that stage, without their states.
     """
 
     seconds: float | None = None
@@ -101,7 +101,7 @@ class Clock:
         return self.seconds is not None and time.monotonic() - self.started > self.seconds
 
     def run(self, search: Callable[[], None]) -> str | None:
-        """Search until the end, until time is up or until an interrupt, which keep what was found; these are said."""
+        """Search until the end, the time or an interrupt; the reason where it ended early. What was found is kept."""
         try:
             search()
         except TimeIsUp:
@@ -118,9 +118,9 @@ class Clock:
 class Facet:
     """u'y + o >= 0 with |u| = 1; ``noise`` is the standard deviation of u'y + o on the facet.
 
-    What points say of it, once :func:`counted`: how many lie ``on`` it, how dense they are just above (per standard
-    deviation), how many lie ``below``, and how many clearly ``above``. ``misfit`` is how unlike those of a unit its
-    heights are, 0 where that is not known.
+    :func:`count_points` sets how many points lie ``on`` it, how dense they are just above (per standard deviation), how
+    many lie ``below``, and how many clearly ``above``. ``misfit`` is the distance of its heights from those of a
+    rectified Gaussian, 0 where it was not computed.
     """
 
     normal: FloatArray
@@ -146,7 +146,7 @@ class Facet:
 class Cloud:
     """Points y (n x p), the standard deviation of noise in each coordinate, and whether facets may miss the origin.
 
-    ``gaussian`` says that units are known to be rectified Gaussians: those that do not look so are doubtful. ``off``
+    ``gaussian`` says that units are rectified Gaussians: those that do not look so are doubtful. ``off``
     counts rows with every unit off that are not among the points.
     """
 
@@ -192,8 +192,8 @@ class Cloud:
         return Facet(normal / length, offset / length, self.noise)
 
 
-def counted(facet: Facet, points: FloatArray) -> Facet:
-    """A facet with what these points say of it."""
+def count_points(facet: Facet, points: FloatArray) -> Facet:
+    """A facet with the numbers of these points on, below and above it."""
     t = facet.height(points) / facet.noise
     density = np.count_nonzero((t > _CLEAR) & (t < _REACH)) / (_REACH - _CLEAR)
     on = (np.count_nonzero(np.abs(t) < 2.0) - 2.0 * density) / 0.9545
@@ -227,7 +227,7 @@ def most_likely(facet: Facet, points: FloatArray, lifted: bool) -> Facet:
     """The facet of highest likelihood near one."""
     for _ in range(_REFITS):
         near = points[np.abs(facet.height(points)) < _REACH * facet.noise]
-        seen = counted(facet, near)
+        seen = count_points(facet, near)
         density = max(seen.density, 0.5)
         total = max(seen.on, 1.0) + density * _REACH
         before, facet = facet, _ascend(facet, near, max(seen.on, 1.0) / total, density / total, lifted)
@@ -248,14 +248,14 @@ def _ascend(facet: Facet, points: FloatArray, share: float, slope: float, lifted
         if lifted:
             design = np.column_stack([design, np.ones(len(points))])
         slope_at = design.T @ gradient / s
-        # Along the sphere the normal turns away from its own direction too, by u'(gradient).
+        # A step along the sphere also bends the normal, by u'(gradient).
         bend = np.full(design.shape[1], float((points @ normal) @ gradient) / s)
         bend[tangent.shape[1] :] = 0.0
         matrix = (design * curvature[:, None]).T @ design / s**2
-        turned = matrix + np.diag(bend)
-        if not np.linalg.eigvalsh(turned)[0] > 1e-12 * np.trace(matrix):
-            turned = matrix + 1e-12 * np.trace(matrix) * np.eye(len(matrix))
-        step = np.linalg.lstsq(turned, slope_at)[0]  # directions without points on the facet stay as they are
+        curvature_here = matrix + np.diag(bend)
+        if not np.linalg.eigvalsh(curvature_here)[0] > 1e-12 * np.trace(matrix):
+            curvature_here = matrix + 1e-12 * np.trace(matrix) * np.eye(len(matrix))
+        step = np.linalg.lstsq(curvature_here, slope_at)[0]  # directions without points on the facet stay as they are
         moved, shifted, tried = normal, offset, value
         for _ in range(12):
             moved = normal + tangent @ step[: tangent.shape[1]]
@@ -275,7 +275,7 @@ def _log_likelihood(t: FloatArray, share: float, slope: float) -> float:
 
 
 def _derivatives(t: FloatArray, share: float, slope: float) -> tuple[FloatArray, FloatArray]:
-    """Of the log density: its derivative, and EM's curvature (an upper bound of minus the second one)."""
+    """The derivative of the log density, and EM's curvature (an upper bound of minus the second derivative)."""
     bell = np.exp(-0.5 * t * t) / _ROOT
     on, above = share * bell, slope * ndtr(t)
     density = on + above + _LOST
@@ -331,10 +331,10 @@ def pencil(facet: Facet, points: FloatArray, lifted: bool, wary: bool = False) -
 
 
 def misfit(heights: FloatArray, threshold: float = 0.0, off: int = 0) -> float:
-    """How little heights above a facet look like a unit max(0, b + s g), g standard normal: Kolmogorov's distance.
+    """Kolmogorov's distance of heights above a facet from a unit max(0, b + s g), g standard normal.
 
-    Times the root of their number; b and s are fitted to the quantiles above ``threshold``. ``off`` counts further
-    heights of 0. Units stay below 1, sums of units soon do not.
+    It is multiplied by the root of their number; b and s are fitted to the quantiles above ``threshold``. ``off``
+    counts further heights of 0. Units stay below 1, sums of units soon exceed it.
     """
     n = len(heights) + off
     ordered = np.sort(heights)
@@ -357,13 +357,12 @@ def misfit(heights: FloatArray, threshold: float = 0.0, off: int = 0) -> float:
 def find_facets(
     cloud: Cloud, count: int, rng: np.random.Generator, progress: Progress = no_progress
 ) -> tuple[list[Facet], int]:
-    """Up to ``count`` facets, and how many starts it took; ``progress`` hears how many were found so far.
+    """Up to ``count`` facets, and the number of starts; each call of ``progress`` has the number found so far.
 
-    What was found when time is up is given. Without success, facets may have rows below them that are outliers; once
-    one is found, these rows are left out and the search begins again. Doubtful facets do not end the search before most
-    of its starts are used.
+    When time is up, the facets found until then are returned. Without success, facets may have rows below them that are
+    outliers; once one is found, these rows are left out and the search begins again. Doubtful facets do not end the
+    search before most of its starts are used.
     """
-
     if cloud.points.shape[1] == 1:
         end = _end_of_line(cloud)
         found = [end] if end.on + cloud.off >= _FEW else []
@@ -399,10 +398,10 @@ def find_facets(
     return found[:count], starts
 
 
-def _judged(facet: Facet, cloud: Cloud) -> Facet:
-    """A facet with what the cloud says of it."""
+def _measure(facet: Facet, cloud: Cloud) -> Facet:
+    """A facet with the counts and the misfit of the cloud."""
     unlike = misfit(facet.height(cloud.points), _NEAR_IT * facet.noise, cloud.off) if cloud.gaussian else 0.0
-    return replace(counted(facet, cloud.points), misfit=unlike)
+    return replace(count_points(facet, cloud.points), misfit=unlike)
 
 
 def _end_of_line(cloud: Cloud) -> Facet:
@@ -415,7 +414,7 @@ def _end_of_line(cloud: Cloud) -> Facet:
         most = int(together.argmax())
         place = float(ordered[most : most + together[most]].mean())
     sign = 1.0 if (line - place).sum() > 0.0 else -1.0
-    return _judged(Facet(np.array([sign]), -sign * place, cloud.noise), cloud)
+    return _measure(Facet(np.array([sign]), -sign * place, cloud.noise), cloud)
 
 
 class _Search:
@@ -432,18 +431,20 @@ class _Search:
         self.cloud, self._rng, self._points, self._rows = cloud, rng, points, rows
         self._scale = 1.0 / np.maximum(lengths, 1e-3)
 
-    def start(self, number: int, found: list[Facet], spared: float) -> tuple[FloatArray, FloatArray, float, float]:
-        """The next start: three of four aim at rows where what was found is low.
+    def start(
+        self, number: int, found: list[Facet], allowed_below: float
+    ) -> tuple[FloatArray, FloatArray, float, float]:
+        """The next start; three of four aim at rows where the facets found are low.
 
-        (Row that is off the facet, first weights of all rows, how much worse it is to lie below than above, and the
-        share of rows that may lie below for nothing.)
+        It is a row off the facet, first weights of all rows, the price of lying below over that of lying above, and the
+        share of rows that may lie below without any price.
         """
         rows = self._rng.choice(len(self._rows), _TARGETS)
         chosen = rows[0]
-        if found and number % 4:  # much of what the facets found do not explain, against the highest unit found
+        if found and number % 4:  # rows that the facets found explain least, relative to their highest unit
             heights = np.maximum(heights_above(found, self._points), 0.0)
-            known = np.column_stack([heights, np.ones(len(heights))]) if self.cloud.lifted else heights
-            left = self._points - known @ np.linalg.lstsq(known, self._points)[0]
+            design = np.column_stack([heights, np.ones(len(heights))]) if self.cloud.lifted else heights
+            left = self._points - design @ np.linalg.lstsq(design, self._points)[0]
             amount = np.linalg.norm(left, axis=1)
             high = (heights / heights.mean(axis=0)).max(axis=1)
             chosen = rows[(amount / (amount.mean() + 1e-300) / (0.1 + high))[rows].argmax()]
@@ -451,13 +452,13 @@ class _Search:
         alike = (self._rows @ self._rows[second]) * self._scale
         near = alike >= np.quantile(alike, 1.0 - _NEAR[number // 2 % 2])
         reference = self._rows[chosen] * self._scale[chosen]
-        return reference, np.where(near, 1.0, _FAR), _STEEP[number % 2], spared
+        return reference, np.where(near, 1.0, _FAR), _STEEP[number % 2], allowed_below
 
     def facets(self, start: tuple[FloatArray, FloatArray, float, float]) -> list[Facet]:
         """The facets that a start leads to: none, one, or two whose intersection it found."""
         cloud, wary = self.cloud, start[-1] > 0.0
         facet = nearest_facet(self._descend(*start), self._points, cloud.lifted)
-        if facet is None or not self._many(counted(facet, self._points), slack=2.0):
+        if facet is None or not self._many(count_points(facet, self._points), slack=2.0):
             return []
         sides = pencil(facet, cloud.points, cloud.lifted, wary)
         found = []
@@ -465,12 +466,12 @@ class _Search:
             near = nearest_facet(side, cloud.points, cloud.lifted)
             if near is None or pencil(near, cloud.points, cloud.lifted, wary) is not None:
                 continue
-            best = _judged(most_likely(near, cloud.points, cloud.lifted), cloud)
+            best = _measure(most_likely(near, cloud.points, cloud.lifted), cloud)
             if self._many(best):
                 found.append(best)
         return found
 
-    def _descend(self, reference: FloatArray, weights: FloatArray, steep: float, spared: float) -> Facet:
+    def _descend(self, reference: FloatArray, weights: FloatArray, steep: float, allowed_below: float) -> Facet:
         rows, scale, p = self._rows, self._scale, self._points.shape[1]
         squares = scale**2
         width = math.nan
@@ -487,14 +488,14 @@ class _Search:
             width = float(np.median(size)) if math.isnan(width) else max(_NARROWING * width, 1e-9)
             widths: FloatArray = np.maximum(width, 2.0 * self.cloud.noise * float(np.linalg.norm(q[:p])) * scale)
             weights = np.asarray(np.where(height < -widths, steep, 1.0) / (size**2 + widths**2), np.float64)
-            if spared > 0.0:
-                weights[height < min(float(np.quantile(height, spared)), 0.0)] = 0.0
+            if allowed_below > 0.0:
+                weights[height < min(float(np.quantile(height, allowed_below)), 0.0)] = 0.0
         length = float(np.linalg.norm(q[:p]))
         offset = float(q[p]) * rows[0, p] if self.cloud.lifted else 0.0
         return Facet(q[:p] / length, offset / length, self.cloud.noise)
 
     def _many(self, facet: Facet, slack: float = 1.0) -> bool:
-        """Whether more points lie there than on a plane through some p of them, or than the density above explains."""
+        """Whether a facet holds more points than a plane through p of them, and than the density above explains."""
         least = 3 * self.cloud.points.shape[1]
         enough = slack * facet.on >= least and slack * facet.on > _SPIKE * facet.density
         return enough and facet.above >= _EVER_ON
@@ -520,9 +521,9 @@ def _admit(facet: Facet, found: list[Facet], cloud: Cloud, allowed: float) -> No
 
 
 def _extreme(found: list[Facet], cloud: Cloud, certain: bool) -> list[Facet]:
-    """Without sums of two facets: such a one is off in no row in which one of its parts is on.
+    """The facets that are no sum of two others: a sum is off in no row in which one of its parts is on.
 
-    A row to the contrary is proof where rows are ``certain``; a few outliers are not.
+    Where rows are ``certain`` one row to the contrary is proof; else a few outliers are not.
     """
     heights = heights_above(found, cloud.points)
     off, on = heights < _NEAR_IT * cloud.noise, heights > _FAR_FROM_IT * cloud.noise
@@ -533,6 +534,6 @@ def _extreme(found: list[Facet], cloud: Cloud, certain: bool) -> list[Facet]:
 
 
 def heights_above(found: Sequence[Facet], points: FloatArray) -> FloatArray:
-    """Of points above facets, n x m."""
+    """Heights of points above facets, n x m."""
     columns = [facet.height(points) for facet in found]
     return np.stack(columns, axis=1) if columns else np.zeros((len(points), 0))

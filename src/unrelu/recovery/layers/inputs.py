@@ -1,4 +1,4 @@
-"""The inputs behind units that are known: h = ReLU(A z + b) is a table of rank q behind a rectifier.
+"""The inputs behind given units: h = ReLU(A z + b) is a table of rank q behind a rectifier.
 
 Matrix recovery of some rows gives A, b and z up to an affine map of z (Mazumdar and Rawat 2018); every other row's z
 then follows by least squares over its units that are on. A row needs q of them, and a few more where they are nearly
@@ -45,7 +45,8 @@ UNEXPLAINED = 1e-4  # relative error of units without noise that inputs may leav
 class InnerLayer:
     """h = ReLU(A z + b): ``weights`` A (p x q) and ``bias`` b, for z of mean 0 and covariance I.
 
-    ``choice`` are pairs of a number of inputs tried and the relative residual that it leaves of the units known then.
+    ``choice`` are pairs of a number of inputs tried and the relative residual that it leaves of the units found until
+    then.
     """
 
     weights: Annotated[FloatArray, "floats p q"]
@@ -74,22 +75,23 @@ class InnerLayer:
         return np.where(np.isfinite(amplified)[:, None], z, np.nan)
 
     def left_of(self, hidden: FloatArray) -> tuple[float, int]:
-        """What the inputs of rows of units leave of them, relative, and how many rows determine their inputs."""
+        """The relative error that the inputs of rows leave in their units, and the number of rows that have inputs."""
         z = self.inputs(hidden)
-        known = np.isfinite(z[:, 0])
-        return relative_error(self.units(z[known]), hidden[known]), int(np.count_nonzero(known))
+        determined = np.isfinite(z[:, 0])
+        error = relative_error(self.units(z[determined]), hidden[determined])
+        return error, int(np.count_nonzero(determined))
 
     @property
     def distribution(self) -> RectifiedGaussian:
         """The distribution of h."""
         return RectifiedGaussian(self.bias, self.weights @ self.weights.T)
 
-    def scaled(self, lengths: FloatArray) -> InnerLayer:
-        """The same layer with units so many times as large."""
+    def rescale(self, lengths: FloatArray) -> InnerLayer:
+        """The same layer, its units multiplied by ``lengths``."""
         return replace(self, weights=self.weights * lengths[:, None], bias=self.bias * lengths)
 
-    def moved(self, mean: FloatArray, covariance: FloatArray) -> InnerLayer:
-        """The same layer for inputs that had this mean and covariance: z = mean + L z', covariance = L L'."""
+    def standardize_inputs(self, mean: FloatArray, covariance: FloatArray) -> InnerLayer:
+        """The same layer for inputs z' of mean 0 and covariance I: z = ``mean`` + L z', ``covariance`` = L L'."""
         root = np.linalg.cholesky(covariance)
         return replace(self, weights=self.weights @ root, bias=self.bias + self.weights @ mean)
 
@@ -105,7 +107,7 @@ def relative_error(rebuilt: FloatArray, seen: FloatArray) -> float:
 
 
 class InputFit(NamedTuple):
-    """The layer of the inputs of some ``units``, what it leaves of them, whether that is noise, or rounding."""
+    """The layer of the inputs of some ``units``, and its residual: whether noise ``explains`` it, or rounding alone."""
 
     layer: InnerLayer
     units: NDArray[np.int64]
@@ -143,17 +145,17 @@ def fit_inputs(heights: FloatArray, noise: FloatArray, q: int, rng: np.random.Ge
     except InvalidDataError:
         return None
     assert fit.factors.bias is not None
-    layer = InnerLayer(np.ascontiguousarray(fit.factors.loadings), fit.factors.bias).scaled(scale)
+    layer = InnerLayer(np.ascontiguousarray(fit.factors.loadings), fit.factors.bias).rescale(scale)
     bound = max(_EXACT, _NOISY * relative)
     return InputFit(layer, np.flatnonzero(units), fit.report.residual, fit.report.residual <= bound, bound <= _EXACT)
 
 
 def without_worst(fit: InputFit, heights: FloatArray) -> int:
-    """The unit of a fit whose heights it explains least in most rows: squares spread what is wrong over all units."""
+    """The unit of a fit whose heights it explains least in most rows: least squares spread its error over all units."""
     seen = heights[:, fit.units]
     z = fit.layer.inputs(seen)
-    known = np.isfinite(z[:, 0])
-    fitted, seen = fit.layer.units(z[known]), seen[known]
+    determined = np.isfinite(z[:, 0])
+    fitted, seen = fit.layer.units(z[determined]), seen[determined]
     left = np.median(np.abs(seen - fitted), axis=0) / np.sqrt(np.maximum((seen**2).mean(axis=0), 1e-300))
     return int(fit.units[left.argmax()])
 
@@ -172,15 +174,15 @@ def inputs_of(heights: FloatArray, weights: FloatArray, bias: FloatArray) -> tup
         on = (heights[rows] > 0.0).astype(np.float64)
         gram = (on @ products).reshape(len(on), A.shape[1], A.shape[1])
         values, vectors = np.linalg.eigh(gram)
-        known = values[:, 0] > values[:, -1] / _WORST**2
-        inverse = np.where(known[:, None], 1.0 / np.where(known[:, None], values, 1.0), 0.0)
+        determined = values[:, 0] > values[:, -1] / _WORST**2
+        inverse = np.where(determined[:, None], 1.0 / np.where(determined[:, None], values, 1.0), 0.0)
         z = np.zeros((len(on), A.shape[1]))
         for _ in range(2):  # the second round takes off what the squares of the first one lose
             left = on * (heights[rows] - z @ A.T - bias)
-            turned = np.einsum("nij,ni->nj", vectors, left @ A)
-            z = z + np.einsum("nij,nj->ni", vectors, inverse * turned)
+            rotated = np.einsum("nij,ni->nj", vectors, left @ A)
+            z = z + np.einsum("nij,nj->ni", vectors, inverse * rotated)
         amplified = np.full(len(z), np.inf)
-        amplified[known] = np.sqrt(least / values[known, 0])
+        amplified[determined] = np.sqrt(least / values[determined, 0])
         return z / scale, amplified
 
     z, amplified = zip(*_in_tiles(at, max(len(heights), 1)), strict=True)
@@ -195,43 +197,43 @@ def _in_tiles(work: Callable[[slice], U], n: int) -> list[U]:
 def standard_layer(layer: InnerLayer, hidden: FloatArray, seed: int, inputs: FloatArray | None = None) -> InnerLayer:
     """The layer whose inputs have mean 0 and covariance I in rows of units; ``inputs``, where given, are theirs.
 
-    Rows with too few units on do not determine their inputs, and these are not like those of others: they are drawn,
-    given their units, from the distribution found so far, again and again (stochastic EM).
+    Rows with too few units on do not determine their inputs, and their inputs differ from those of others: they are
+    drawn, given their units, from the distribution found so far, again and again (stochastic EM).
     """
     if inputs is None:
         for _ in range(_ROUNDS):
-            layer = refitted(layer, hidden)
+            layer = refit(layer, hidden)
         inputs = layer.inputs(hidden)
     unknown = np.isnan(inputs[:, 0])
-    moved, size = _standardized(layer, inputs[~unknown]), np.linalg.norm(layer.weights, axis=1)
-    bent = size > _FLAT * size.max()  # the others are the same in every row, and say nothing of its inputs
+    moved, size = _standardize(layer, inputs[~unknown]), np.linalg.norm(layer.weights, axis=1)
+    bent = size > _FLAT * size.max()  # the others are the same in every row, whatever its inputs
     for number in range(_DRAWS if unknown.any() and not unknown.all() else 0):
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", about("dependent-draws"))  # those of one row, of which one is drawn
             distribution, seen = moved.of(bent).distribution, hidden[np.ix_(unknown, bent)]
             full = distribution.sample_latent(seen, 1, seed + number, below="latent")[0]
         filled = np.linalg.lstsq(layer.weights[bent], (full - layer.bias[bent]).T)[0].T
-        moved = _standardized(layer, np.concatenate([inputs[~unknown], filled]))
+        moved = _standardize(layer, np.concatenate([inputs[~unknown], filled]))
     return moved
 
 
-def _standardized(layer: InnerLayer, inputs: FloatArray) -> InnerLayer:
+def _standardize(layer: InnerLayer, inputs: FloatArray) -> InnerLayer:
     """The layer for inputs of mean 0 and covariance I; itself where these do not vary in every direction."""
     if len(inputs) <= layer.n_inputs:
         return layer
     try:
-        return layer.moved(inputs.mean(axis=0), np.atleast_2d(np.cov(inputs.T, bias=True)))
+        return layer.standardize_inputs(inputs.mean(axis=0), np.atleast_2d(np.cov(inputs.T, bias=True)))
     except np.linalg.LinAlgError:
         return layer
 
 
-def refitted(layer: InnerLayer, hidden: FloatArray) -> InnerLayer:
+def refit(layer: InnerLayer, hidden: FloatArray) -> InnerLayer:
     """Weights and bias of every unit by least squares over the rows in which it is on, inputs as the layer has them."""
     inputs = layer.inputs(hidden)
     extended = np.column_stack([inputs, np.ones(len(inputs))])
-    known = ~np.isnan(inputs[:, 0])
+    determined = ~np.isnan(inputs[:, 0])
     rows = np.column_stack([layer.weights, layer.bias])
-    for unit, on in enumerate((known[:, None] & (hidden > 0.0)).T):
+    for unit, on in enumerate((determined[:, None] & (hidden > 0.0)).T):
         if np.count_nonzero(on) > len(extended.T):
             rows[unit] = np.linalg.lstsq(extended[on], hidden[on, unit])[0]
     return replace(layer, weights=rows[:, :-1], bias=rows[:, -1])
@@ -248,15 +250,15 @@ def inputs_behind(rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLa
     off = np.maximum(_OFF * noise * amplified[:, None], _ROUNDING * size)
     z, steady = inputs_of(np.where(units > off, units, 0.0), inner.weights, inner.bias)
     sure = np.isfinite(amplified) & np.isfinite(steady)
-    z[sure] = polished_inputs(z[sure], rows[sure], A, b, inner)
+    z[sure] = polish_inputs(z[sure], rows[sure], A, b, inner)
     z[~sure] = np.nan
     return z
 
 
-def polished_inputs(z: FloatArray, rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLayer) -> FloatArray:
+def polish_inputs(z: FloatArray, rows: FloatArray, A: FloatArray, b: FloatArray, inner: InnerLayer) -> FloatArray:
     """Inputs that rows x = ReLU(A ReLU(A1 z + b1) + b) are nearest to, by steps from ``z`` that lower the distance.
 
-    Outputs may be NaN where they are not known.
+    Cells of ``rows`` may be NaN: they count nothing.
     """
     products = (A[:, :, None] * A[:, None, :]).reshape(len(A), -1)
 

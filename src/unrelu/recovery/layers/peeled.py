@@ -1,5 +1,8 @@
-"""What peeling gives: layers from the outermost inwards, the distribution of the innermost units, and both read
-backwards."""
+"""The result of peeling: layers from the outermost inwards, the distribution of the innermost units, their inverses.
+
+A and b of a layer are its weights and bias as in the papers. The innermost units are a RectifiedGaussian of the core:
+its mean is their b, its covariance their W W'.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
 _UNSURE = 4.0  # standard errors below which a unit is taken to be off
 _OFF, _ROUNDING = 6.0, 1e-8  # standard deviations of noise below which a unit is off, and noise at least
-_POOL = 5000  # inputs drawn, from which those of rows of deeper networks are looked for
+_POOL = 5000  # inputs drawn, from which the search for those of rows of deeper networks starts
 
 
 def refuse_gaps(what: str, cells: BoolArray, names: Sequence[str] | None) -> None:
@@ -43,9 +46,9 @@ def refuse_gaps(what: str, cells: BoolArray, names: Sequence[str] | None) -> Non
 
 
 def heights_of(values: Any, columns: Columns) -> tuple[FloatArray, FloatArray]:
-    """Whole rows as heights above the level from where on a value is what it is, and this level of every column.
+    """Whole rows as heights above the level of every column, and these levels.
 
-    It is the floor and the tolerance of the noise there: what is below it only says "not above".
+    The level is the floor plus its tolerance: a value below it is left-censored there.
     """
     refuse_gaps("NaN", np.isnan(values), columns.names)
     level = as_stored(np.array(columns.assumptions.censored_at), values)
@@ -54,7 +57,7 @@ def heights_of(values: Any, columns: Columns) -> tuple[FloatArray, FloatArray]:
 
 @dataclass(frozen=True, eq=False)
 class PeeledLayer:
-    """x = max(A h + b, floor): ``weights`` A (d x p, columns of length 1), ``bias`` b, and how they were found.
+    """x = max(A h + b, floor): ``weights`` A (d x p, columns of length 1), ``bias`` b, and the reports of the search.
 
     ``floor`` has one number per output, 0 in all layers but the outermost. ``column_identifiable`` is False for outputs
     whose weights the table does not determine; they are NaN, or in the second of three layers those that explain all
@@ -70,26 +73,26 @@ class PeeledLayer:
 
     def __post_init__(self) -> None:
         """Refuse parts that do not belong together, as a damaged file may hold them."""
-        known = self.column_identifiable
+        identified = self.column_identifiable
         for name, values in (("weights", self.weights), ("bias", self.bias)):
-            if not np.isfinite(values[known]).all():
+            if not np.isfinite(values[identified]).all():
                 raise InvalidDataError(f"{name} of a layer holds values that are not finite")
         if (self.matrix_report.n_features, self.report.n_hidden) != self.weights.shape:
             raise InvalidDataError("a layer's report is of another layer")
 
-    def _known(self, heights: FloatArray, level: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def _identified(self, heights: FloatArray, level: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Rows, weights and bias of the outputs that are identified, as heights above a level."""
-        known = self.column_identifiable
-        rows, weights = np.ascontiguousarray(heights[:, known]), np.ascontiguousarray(self.weights[known])
-        return rows, weights, (self.bias - level)[known]
+        identified = self.column_identifiable
+        rows, weights = np.ascontiguousarray(heights[:, identified]), np.ascontiguousarray(self.weights[identified])
+        return rows, weights, (self.bias - level)[identified]
 
     def inputs_behind(self, heights: FloatArray, inner: InnerLayer) -> FloatArray:
         """Inputs of rows, as heights above the floor, of a network whose other layer is ``inner``."""
-        return inputs_behind(*self._known(heights, self.floor), inner, self.report.noise)
+        return inputs_behind(*self._identified(heights, self.floor), inner, self.report.noise)
 
     def units_behind(self, heights: FloatArray) -> FloatArray:
         """Hidden units of rows, as heights above the floor, 0 where off and NaN where a row does not determine them."""
-        units, amplified = inputs_of(*self._known(heights, self.floor))
+        units, amplified = inputs_of(*self._identified(heights, self.floor))
         off = _OFF * max(self.report.noise, _ROUNDING * float(np.sqrt((units**2).mean())))
         return np.where(np.isfinite(amplified)[:, None], np.where(units > off, units, 0.0), np.nan)
 
@@ -100,7 +103,7 @@ class PeeledLayer:
 
         Up to nearly half of a row's outputs may be outliers. A row whose outputs do not determine its units gets NaN.
         """
-        rows, weights, bias = self._known(heights, level)
+        rows, weights, bias = self._identified(heights, level)
         method = RobustLatent(NonnegativePrior())
         found = recover_rows(weights, bias, rows, method, seed, progress, skip_bad_rows=True)
         if found.faults:
@@ -113,8 +116,8 @@ class PeeledLayer:
             )
         if found.ambiguous.any():
             numbers = np.flatnonzero(found.ambiguous).tolist()
-            told = f"Other hidden units explain {row_labels(numbers)} about equally well."
-            warn(told, "ambiguous-optimum", rows=numbers)
+            message = f"Other hidden units explain {row_labels(numbers)} about equally well."
+            warn(message, "ambiguous-optimum", rows=numbers)
         errors = np.sqrt(np.diagonal(found.covariance, axis1=1, axis2=2))
         return np.where(found.latent <= _UNSURE * errors, 0.0, found.latent)
 
@@ -125,10 +128,10 @@ class PeeledLayer:
 
 @dataclass(frozen=True)
 class PeelReport(Shown):
-    """How peeling went: the rows, those that some layer does not explain, and each layer's two steps.
+    """The numbers of rows and of outlier rows, and the reports of each layer's two steps.
 
-    ``layers`` say how units were found, ``rectifiers`` how the rectifiers above them were undone; outermost first.
-    ``learned`` says whether the distribution of the innermost units was.
+    ``layers`` are those of the search for units, ``rectifiers`` those of the rectifiers above them; outermost first.
+    ``learned`` says whether the distribution of the innermost units was learned.
     """
 
     n_rows: int
@@ -150,7 +153,7 @@ class Peeled(Shown):
 
     ``outlier_rows`` marks the rows of the table that some layer does not explain; ``hidden`` has one row for each of
     the others. ``hidden_distribution`` is None where peeling ended early. ``feature_names`` are those of the table.
-    Where the number of inputs was asked for, ``inner`` is the layer of the inputs, h = ReLU(A z + b), and ``inputs``
+    Where ``n_inputs`` was given, ``inner`` is the layer of the inputs, h = ReLU(A z + b), and ``inputs``
     are those of the same rows as ``hidden``, NaN in rows that do not determine them: the network is a generator.
 
     >>> import unrelu
@@ -194,14 +197,11 @@ class Peeled(Shown):
 
     @property
     def report(self) -> PeelReport:
-        """How it went, layer by layer."""
-        return PeelReport(
-            len(self.outlier_rows),
-            int(np.count_nonzero(self.outlier_rows)),
-            tuple(layer.report for layer in self.layers),
-            tuple(layer.matrix_report for layer in self.layers),
-            self.hidden_distribution is not None,
-        )
+        """The outcome, layer by layer."""
+        n, outliers = len(self.outlier_rows), int(np.count_nonzero(self.outlier_rows))
+        layers = tuple(layer.report for layer in self.layers)
+        rectifiers = tuple(layer.matrix_report for layer in self.layers)
+        return PeelReport(n, outliers, layers, rectifiers, learned=self.hidden_distribution is not None)
 
     def sample(self, n_samples: int = 1, random_state: RandomState = None) -> FloatArray:
         """Rows drawn from the network."""
@@ -237,9 +237,9 @@ class Peeled(Shown):
         """|x - x rebuilt from its inputs| / |x| over rows X, those that do not determine their inputs left out."""
         inner, heights = self._generator(), self._heights(X)
         z = self._inputs_of(heights)
-        known, outputs = np.isfinite(z[:, 0]), self.layers[0].column_identifiable
-        rebuilt = self.output(inner.units(z[known])) - self.layers[0].floor
-        seen = heights[known][:, outputs]
+        determined, outputs = np.isfinite(z[:, 0]), self.layers[0].column_identifiable
+        rebuilt = self.output(inner.units(z[determined])) - self.layers[0].floor
+        seen = heights[determined][:, outputs]
         return float(np.linalg.norm(seen - rebuilt[:, outputs]) / max(float(np.linalg.norm(seen)), 1e-300))
 
     def score(self, X: ArrayLike) -> float:
@@ -248,7 +248,7 @@ class Peeled(Shown):
 
     def _generator(self) -> InnerLayer:
         if self.inner is None:
-            raise InvalidDataError("The inputs are not known: peel with n_inputs, a number or 'auto'.")
+            raise InvalidDataError("The inputs were not recovered: peel with n_inputs, a number or 'auto'.")
         return self.inner
 
     def _inputs_of(self, heights: FloatArray) -> FloatArray:
@@ -259,8 +259,8 @@ class Peeled(Shown):
 
         for layer in self.layers[:-1]:
             heights = layer.units_behind(heights)
-        pool, told = np.random.default_rng(0).standard_normal((_POOL, inner.n_inputs)), last.column_identifiable
-        return inputs_near(heights[:, told], last.weights[told], last.bias[told], inner, pool)[0]
+        pool, outputs = np.random.default_rng(0).standard_normal((_POOL, inner.n_inputs)), last.column_identifiable
+        return inputs_near(heights[:, outputs], last.weights[outputs], last.bias[outputs], inner, pool)[0]
 
     def _heights(self, X: ArrayLike) -> FloatArray:
         """Rows as heights above the floor."""
@@ -272,7 +272,7 @@ class Peeled(Shown):
         return np.maximum(rows - outer.floor, 0.0)
 
     def output(self, hidden: FloatArray) -> FloatArray:
-        """What the layers make of innermost units."""
+        """Rows x of innermost units."""
         for layer in reversed(self.layers):
             hidden = layer.output(hidden)
         return hidden

@@ -3,8 +3,9 @@
 Mazumdar and Rawat 2019 propose this peeling decoder and leave it as future work. A layer x = ReLU(A h + b) comes off in
 two steps: matrix recovery undoes the rectifier, T = A h + b (Mazumdar and Rawat 2018, section 3), and the facets {h_i =
 0} of T's rows, which need not meet in the origin because of b, give A, b and h. Then h is the next x. The innermost
-units are rectified Gaussian: their distribution is learned. Where there are fewer inputs than innermost units, units
-and inputs are found together (:mod:`unrelu.recovery.layers.widening`), and the network is known down to its inputs.
+units are rectified Gaussian: their distribution (the core's mean is b, its covariance W W') is learned. Where there are
+fewer inputs than innermost units, units and inputs are found together (:mod:`unrelu.recovery.layers.widening`), and the
+network is recovered down to its inputs.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ from unrelu.recovery.layers.rectifier import (
 from unrelu.recovery.layers.units import (
     ROWS_PER_UNIT,
     check_explained,
+    check_found,
     check_range,
     check_rows,
     find_units,
     hidden_distribution,
-    judge,
     with_standard_inputs,
 )
 from unrelu.validation import listed, warn
@@ -63,7 +64,7 @@ def peel_layers(
     seed: int = 0,
     progress: Progress = no_progress,
 ) -> Peeled:
-    """Peel layers off screened rows, then learn what is inside; :func:`unrelu.peel` says what the arguments mean."""
+    """Peel layers off screened rows, then learn the distribution inside; :func:`unrelu.peel` explains the arguments."""
     heights, level = heights_of(values, columns)
     floor, rounding = np.array(columns.assumptions.floor), _SINGLE if values.dtype.itemsize < 8 else _DOUBLE
     peeled = Peeled((), heights, np.zeros(len(heights), dtype=bool), None, columns.names)
@@ -75,21 +76,21 @@ def peel_layers(
     rng, threshold = np.random.default_rng(seed), np.zeros(heights.shape[1])
     for depth, width in enumerate(widths, start=1):
         where, innermost, above = f"Layer {depth}: ", depth == len(widths), peeled.hidden
-        undone, space = _unrectified(peeled, width, rounding, seed, replace(clock, stage=f"{where}{_UNDOING}"))
+        undone, space = _undo_rectifier(peeled, width, rounding, seed, replace(clock, stage=f"{where}{_UNDOING}"))
         clear, amplified = undone.determined, 1.0
         if undone.report.residual > ROUNDED:  # rows to search in: those that noise disturbs least
             clear = clear & (undone.amplified <= np.median(undone.amplified[clear]))
             amplified = float(np.median(undone.amplified[clear]))
-        inputs, told = n_inputs if innermost else None, replace(clock, stage=f"{where}{_FINDING}")
-        found = find_units(undone.T, space, True, inputs, innermost, rng, told, clear, amplified)
+        inputs, own_clock = n_inputs if innermost else None, replace(clock, stage=f"{where}{_FINDING}")
+        found = find_units(undone.T, space, True, inputs, innermost, rng, own_clock, clear, amplified)
         found = replace(found, report=replace(found.report, n_features=len(undone.outputs)))
-        judge(found, n_inputs, where, peeled, undone.report, innermost)
+        check_found(found, n_inputs, where, peeled, undone.report, innermost)
         peeled, lengths = _with_layer(peeled, undone, level, floor, found)
         if found.report.ended is not None:
             return peeled
         if found.inner is not None:
             rows = above[~peeled.outlier_rows] if depth == 1 else peeled.hidden
-            return with_inputs(peeled, found.inner.scaled(lengths), rows, seed)
+            return with_inputs(peeled, found.inner.rescale(lengths), rows, seed)
         threshold, rounding = found.layer.threshold * lengths, _DOUBLE
         level = floor = np.zeros(len(lengths))
     try:
@@ -115,8 +116,8 @@ def _three_layers(
     from unrelu.recovery.layers.experimental import three_layers as deep  # only such networks need it
 
     where, clock = "Layer 1: ", replace(clock, seconds=deep.SECONDS if clock.seconds is None else clock.seconds)
-    told = replace(clock, stage=f"{where}{_UNDOING}")
-    undone, space = _unrectified(peeled, p, rounding, seed, told, deep.ROWS_PER_UNIT)
+    own_clock = replace(clock, stage=f"{where}{_UNDOING}")
+    undone, space = _undo_rectifier(peeled, p, rounding, seed, own_clock, deep.ROWS_PER_UNIT)
     if undone.report.residual > deep.RESIDUAL:
         raise CannotPeelError(
             f"{where}the rectifier could be undone only up to a relative residual of {undone.report.residual:.1g}."
@@ -124,19 +125,19 @@ def _three_layers(
             peeled,
             undone.report,
         )
-    told, rng = replace(clock, stage=f"{where}{_FINDING}"), np.random.default_rng(seed)
-    found, below, report = deep.decode_deepening(undone.T, space, p0, n_inputs, rng, told)
+    own_clock, rng = replace(clock, stage=f"{where}{_FINDING}"), np.random.default_rng(seed)
+    found, below, report = deep.decode_deepening(undone.T, space, p0, n_inputs, rng, own_clock)
     found = replace(found, report=replace(found.report, n_features=len(undone.outputs)))
-    judge(found, n_inputs, where, peeled, undone.report)
+    check_found(found, n_inputs, where, peeled, undone.report)
     peeled, lengths = _with_layer(peeled, undone, level, floor, found)
     if found.inner is None or below is None or report is None:
         return peeled
-    parts, below, g, z = deep.second_layer(peeled.hidden, found.inner.scaled(lengths), below, report, seed)
+    parts, below, g, z = deep.second_layer(peeled.hidden, found.inner.rescale(lengths), below, report, seed)
     layers = (*peeled.layers, PeeledLayer(*parts))
     return replace(peeled, layers=layers, hidden=g, inner=below, inputs=z, hidden_distribution=below.distribution)
 
 
-def _unrectified(
+def _undo_rectifier(
     so_far: Peeled,
     width: int | str,
     rounding: float,
@@ -144,7 +145,7 @@ def _unrectified(
     clock: Clock,
     rows_per_unit: Sequence[int] = FIRST_ROWS_PER_UNIT,
 ) -> tuple[Unrectified, Subspace]:
-    """The next layer's outputs T without their rectifier, and their space, or the reason why not."""
+    """The next layer's outputs T without their rectifier, and their space; else CannotPeelError with the reason."""
     where, X, report = f"Layer {len(so_far.layers) + 1}: ", so_far.hidden, None
     try:
         if not isinstance(width, str) and width >= X.shape[1]:
@@ -180,34 +181,34 @@ def _unrectified(
 def _with_layer(
     so_far: Peeled, undone: Unrectified, level: FloatArray, floor: FloatArray, found: FoundLayer
 ) -> tuple[Peeled, FloatArray]:
-    """What was peeled so far with the next layer, and what its units were multiplied by to give columns length 1."""
+    """The layers peeled so far with the next one, and the factors of its units that give columns length 1."""
     outliers, layer = so_far.outlier_rows.copy(), found.layer
     outliers[~outliers] = ~found.inlier
     hidden = layer.hidden(undone.T[found.inlier])
-    known, (d, p) = undone.outputs.copy(), (len(undone.outputs), found.report.n_hidden)
+    identified, (d, p) = undone.outputs.copy(), (len(undone.outputs), found.report.n_hidden)
     weights, bias, lengths = np.full((d, p), np.nan), np.full(d, np.nan), np.ones(layer.encoder.shape[0])
     if found.report.converged:
-        weights[known], bias[known] = layer.weights, layer.bias
-        # Outputs that are not known yet, by least squares over the rows in which they are on.
+        weights[identified], bias[identified] = layer.weights, layer.bias
+        # Outputs that are not identified yet, by least squares over the rows in which they are on.
         heights, extended = so_far.hidden[found.inlier], np.column_stack([hidden, np.ones(len(hidden))])
         scale = np.sqrt((extended**2).mean(axis=0))
-        for output in np.flatnonzero(~known):
+        for output in np.flatnonzero(~identified):
             on = heights[:, output] > 0.0
             if np.count_nonzero(on) < _ON * extended.shape[1]:
                 continue
             seen = heights[on, output]
             row, _, rank, values = np.linalg.lstsq(extended[on] / scale, seen)
             left = np.sqrt(((extended[on] / scale @ row - seen) ** 2).mean() / (seen**2).mean())
-            told = left <= max(INEXACT, 3.0 * undone.report.residual)
-            if rank == extended.shape[1] and values[0] < _WORST * values[-1] and told:
+            exact = left <= max(INEXACT, 3.0 * undone.report.residual)
+            if rank == extended.shape[1] and values[0] < _WORST * values[-1] and exact:
                 weights[output], bias[output] = (row / scale)[:-1], (row / scale)[-1]
-        known = np.isfinite(bias)
-        lengths = np.linalg.norm(weights[known], axis=0)
+        identified = np.isfinite(bias)
+        lengths = np.linalg.norm(weights[identified], axis=0)
         weights, hidden = weights / lengths, hidden * lengths
     else:
-        known[:] = False
-    placed = PeeledLayer(weights, bias + level, floor, known, found.report, undone.report)
-    return replace(so_far, layers=(*so_far.layers, placed), hidden=hidden, outlier_rows=outliers), lengths
+        identified[:] = False
+    peeled_layer = PeeledLayer(weights, bias + level, floor, identified, found.report, undone.report)
+    return replace(so_far, layers=(*so_far.layers, peeled_layer), hidden=hidden, outlier_rows=outliers), lengths
 
 
 # --- down to the inputs ---------------------------------------------------------------------------
@@ -220,43 +221,43 @@ def with_inputs(peeled: Peeled, inner: InnerLayer, heights: FloatArray, seed: in
     """
     found = None
     if peeled.layers[-1].matrix_report.residual > ROUNDED:
-        peeled, inner, found = _settled(peeled, inner, heights)
+        peeled, inner, found = _refine(peeled, inner, heights)
     else:
         check_explained(inner, peeled.hidden, peeled, peeled.layers[-1].report)
     layer, inputs = with_standard_inputs(inner, peeled.hidden, seed, found)
     return replace(peeled, inner=layer, inputs=inputs, hidden_distribution=layer.distribution)
 
 
-def _settled(peeled: Peeled, inner: InnerLayer, heights: FloatArray) -> tuple[Peeled, InnerLayer, FloatArray]:
+def _refine(peeled: Peeled, inner: InnerLayer, heights: FloatArray) -> tuple[Peeled, InnerLayer, FloatArray]:
     """With noise: inputs from the rows, units from the inputs, and outputs' weights from the units, again and again.
 
-    Units that come from the inputs have hardly any noise left, those that weights were found with have. Outputs whose
-    standard errors are not small against their weights become NaN at the end, and a network that leaves more of its
-    rows than noise does is refused.
+    Units that come from the inputs have hardly any noise left; the units that gave the first weights have. Outputs
+    whose standard errors are not small against their weights become NaN at the end, and a network that leaves more of
+    its rows than noise does is refused.
     """
     outer, hidden = peeled.layers[-1], peeled.hidden
     for _ in range(_AGAIN):
         found = outer.inputs_behind(heights, inner)
-        known = np.isfinite(found[:, 0])
-        hidden = np.where(known[:, None], inner.units(np.nan_to_num(found)), hidden)
-        rows, bias, errors = _outputs_of(hidden[known], heights[known])
+        determined = np.isfinite(found[:, 0])
+        hidden = np.where(determined[:, None], inner.units(np.nan_to_num(found)), hidden)
+        rows, bias, errors = _outputs_of(hidden[determined], heights[determined])
         better = outer.column_identifiable & (errors < _VAGUE)
         weights = np.where(better[:, None], rows, outer.weights)
         outer = replace(outer, weights=weights, bias=np.where(better, bias + outer.floor, outer.bias))
-        outer, hidden, inner = _of_length_1(outer, hidden, inner)
+        outer, hidden, inner = _normalize(outer, hidden, inner)
     vague = np.flatnonzero(outer.column_identifiable & ~better)
     if len(vague):
         warn(
-            f"Outputs {listed(map(str, vague))} are on in too few rows for their noise to tell their weights: NaN.",
+            f"Outputs {listed(map(str, vague))} are on in too few rows to determine their weights, with noise: NaN.",
             "weak-columns",
         )
         weights, bias = np.where(better[:, None], outer.weights, np.nan), np.where(better, outer.bias, np.nan)
         outer = replace(outer, weights=weights, bias=bias, column_identifiable=better)
-        outer, hidden, inner = _of_length_1(outer, hidden, inner)
+        outer, hidden, inner = _normalize(outer, hidden, inner)
     peeled = replace(peeled, layers=(*peeled.layers[:-1], outer), hidden=hidden)
-    told, noise = outer.column_identifiable, outer.matrix_report.residual
-    rebuilt = outer.output(inner.units(found[known])) - outer.floor
-    left = relative_error(rebuilt[:, told], heights[known][:, told])
+    outputs, noise = outer.column_identifiable, outer.matrix_report.residual
+    rebuilt = outer.output(inner.units(found[determined])) - outer.floor
+    left = relative_error(rebuilt[:, outputs], heights[determined][:, outputs])
     if not left <= _MORE * noise:
         raise CannotPeelError(
             f"The {inner.weights.shape[0]} units and {inner.n_inputs} inputs found leave a relative error of"
@@ -268,12 +269,10 @@ def _settled(peeled: Peeled, inner: InnerLayer, heights: FloatArray) -> tuple[Pe
     return peeled, inner, found
 
 
-def _of_length_1(
-    outer: PeeledLayer, hidden: FloatArray, inner: InnerLayer
-) -> tuple[PeeledLayer, FloatArray, InnerLayer]:
+def _normalize(outer: PeeledLayer, hidden: FloatArray, inner: InnerLayer) -> tuple[PeeledLayer, FloatArray, InnerLayer]:
     """The same network, columns of the outer weights of length 1."""
     lengths = np.linalg.norm(outer.weights[outer.column_identifiable], axis=0)
-    return replace(outer, weights=outer.weights / lengths), hidden * lengths, inner.scaled(lengths)
+    return replace(outer, weights=outer.weights / lengths), hidden * lengths, inner.rescale(lengths)
 
 
 def _outputs_of(hidden: FloatArray, heights: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

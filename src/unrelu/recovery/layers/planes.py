@@ -1,29 +1,27 @@
-"""Units of a layer with fewer inputs than units: some as planes of the rows, all others once the inputs are known.
+"""Units of a layer with fewer inputs than units: some as planes of the rows, all others by means of the inputs.
 
-Planes are what many rows lie on and no row lies below.
-
-H are rows in whitened coordinates, with a constant where planes may miss the origin. A unit is a direction w with
-H w >= 0 and many zeros. From a start, minimize
+Many rows lie on such a plane, and no row lies below it. H are rows in whitened coordinates, with a constant where
+planes may miss the origin. A unit is a direction w with H w >= 0 and many zeros. From a start, minimize
 
     sum_i c_i |h_i'w|, with a quadratic price 10/eps^2 on what is below 0,   over w' S'(I - P_K) S w = 1
 
 by reweighting while eps falls. Absolute values alone attract to units that are off in more than half of the rows; a
-true unit is never negative, so that the price costs it nothing. P_K projects on the units known so far: their
-directions and all mixtures of them have length 0 in this norm, so each start leads to something new. c_i = 1 near a
+true unit is never negative, so that the price costs it nothing. P_K projects on the units found so far: their
+directions and all mixtures of them have length 0 in this norm, so each start leads to a new plane. c_i = 1 near a
 random row and less elsewhere attracts to units that are off around it, be they mostly on.
 
-What is found is fitted to the rows on it (:mod:`unrelu.recovery.layers.facets`) and counts if it holds many rows, no
-row lies below, the rows on it span it, and none of them does so alone: a plane can always be tilted until it meets
+A plane is fitted to the rows on it (:mod:`unrelu.recovery.layers.facets`) and counts if it holds many rows, no row lies
+below, the rows on it span it, and do so without any single one of them: a plane can always be tilted until it meets
 another row. Where inputs are few, a mixture of units can pass all of this, being 0 in several whole regions; only the
-inputs tell (:mod:`unrelu.recovery.layers.widening`).
+inputs show that (:mod:`unrelu.recovery.layers.widening`).
 
-With the inputs z known, units are directions a with ReLU([z 1] a) in the column space of rows H.
-With P_H the projection on that space and P_K that on the units known so far and the constant, minimize
+Given the inputs z, units are directions a with ReLU([z 1] a) in the column space of rows H.
+With P_H the projection on that space and P_K that on the units found so far and the constant, minimize
 
     |(I - P_H) r|^2 / |(I - P_K) r|^2,    r = ReLU([z 1] a)
 
-by Levenberg and Marquardt's steps. Units are isolated exact zeros. Known ones are 0/0 and attract nothing, so that
-nearly every start leads to another unit. A solution counts if it holds in all rows, and rows are on both sides.
+by Levenberg and Marquardt's steps. Units are isolated exact zeros. Those found before are 0/0 and attract nothing, so
+that nearly every start leads to another unit. A solution counts if it holds in all rows, and rows are on both sides.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ from scipy.optimize import linprog
 
 from unrelu.contracts import FloatArray
 from unrelu.passes import map_in_threads, one_blas_thread
-from unrelu.recovery.layers.facets import Cloud, Facet, counted, heights_above, most_likely, nearest_facet
+from unrelu.recovery.layers.facets import Cloud, Facet, count_points, heights_above, most_likely, nearest_facet
 
 _SEARCHED = 40  # rows a unit that a search uses
 _LEVERAGE = 4  # of these, rows a dimension that reach farthest
@@ -54,13 +52,13 @@ _KINK_ROWS = 16  # a unknown that a search uses
 _ROUNDS, _TRIES = 60, 8
 _DAMPING = 1e-2
 _DONE = 1e-20
-_NEW, _LINEAR = 1e-6, 1e-8  # shares of a line that known units do not make up, and that is rounding
+_NEW, _LINEAR = 1e-6, 1e-8  # shares of a line outside the span of the units found, and that is rounding
 _ABOVE = 0.1  # standard deviations that a unit that is never off is above 0
 _STUCK, _FAR_OFF = 1e-6, 1e-6  # gain of a round that is none, for ratios that are far from 0
 
 
 class PlaneSearch:
-    """Looks for planes of a cloud among some of its rows, those that reach farthest included."""
+    """A search for planes of a cloud among some of its rows, those that reach farthest included."""
 
     def __init__(self, cloud: Cloud, rng: np.random.Generator) -> None:
         self._cloud, self._rng = cloud, rng
@@ -74,15 +72,15 @@ class PlaneSearch:
         self._points = cloud.points[chosen]
         self._starts = 0
 
-    def planes(self, known: list[Facet], starts: int) -> list[Facet]:
-        """New planes, from so many starts; they may be the same one."""
-        return [facet for facet in self.held(known, starts) if not facet.doubtful]
+    def planes(self, found: list[Facet], starts: int) -> list[Facet]:
+        """New planes from ``starts`` starts, beside those ``found``; several may be the same one."""
+        return [facet for facet in self.all_planes(found, starts) if not facet.doubtful]
 
-    def held(self, known: list[Facet], starts: int) -> list[Facet]:
-        """The same with those that lean on a row, which are doubtful."""
+    def all_planes(self, found: list[Facet], starts: int) -> list[Facet]:
+        """New planes, with those that lean on a single row, which are doubtful."""
         left = self._rows  # (I - P_K) S
-        if known:
-            heights = np.maximum(heights_above(known, self._points), 0.0)
+        if found:
+            heights = np.maximum(heights_above(found, self._points), 0.0)
             basis = np.linalg.qr(heights / np.sqrt((heights**2).mean(axis=0)))[0]
             left = left - basis @ (basis.T @ left)
         begun = [(self._weights(), aim) for aim in self._aims(left, starts)]
@@ -115,11 +113,11 @@ class PlaneSearch:
         best = most_likely(facet, cloud.points, cloud.lifted)
         if not self._holds(best):
             return None
-        # A plane leans on a row without which the others on it do not span it.
+        # A plane leans on a row if the other rows on it do not span it.
         rows = cloud.white[np.abs(best.height(cloud.points)) < _CLEAR * best.noise]
         left = np.linalg.svd(rows, full_matrices=False)[0][:, : rows.shape[1] - 1]
         leans = bool(((left**2).sum(axis=1) >= _ALONE).any())
-        return replace(counted(best, cloud.points), misfit=np.inf if leans else 0.0)
+        return replace(count_points(best, cloud.points), misfit=np.inf if leans else 0.0)
 
     def _descend(self, weights: FloatArray, aim: FloatArray) -> FloatArray | None:
         rows, width = self._rows, _WIDTH
@@ -144,7 +142,7 @@ class PlaneSearch:
         """The direction of the largest w' aim w / w' gram w, on the side of the one before."""
         last = len(gram) - 1
         try:
-            w: FloatArray = scipy.linalg.eigh(aim, ridged(gram), subset_by_index=[last, last])[1][:, 0]
+            w: FloatArray = scipy.linalg.eigh(aim, add_ridge(gram), subset_by_index=[last, last])[1][:, 0]
         except np.linalg.LinAlgError:
             return None
         return w if before is None or w @ aim @ before >= 0.0 else -w
@@ -161,17 +159,17 @@ class PlaneSearch:
         return bool(values[-2] > _FLAT * values[0])
 
 
-def ridged(gram: FloatArray) -> FloatArray:
-    """A Gram with a little on its diagonal, in place."""
+def add_ridge(gram: FloatArray) -> FloatArray:
+    """Add a little to a Gram's diagonal, in place."""
     gram[np.diag_indices(len(gram))] += 1e-13 * np.trace(gram)
     return gram
 
 
-# --- units whose inputs are known ------------------------------------------------------------------
+# --- units of given inputs -------------------------------------------------------------------------
 
 
 class Kinked(NamedTuple):
-    """A unit h = ReLU(Z a), the direction w of the rows with H w = h, and what is left of it over all rows.
+    """A unit h = ReLU(Z a), the direction w of the rows with H w = h, and its residual over all rows.
 
     ``size`` is the root mean square of Z a where the unit is on, or where it is off if that is smaller: a function that
     is linear but for a few rows is not a unit, however small |H w - h| is against |h|.
@@ -186,7 +184,7 @@ class Kinked(NamedTuple):
 
 
 class KinkSearch:
-    """Looks for units among rows Z = [z 1] and H."""
+    """A search for units among rows Z = [z 1] and H."""
 
     def __init__(self, inputs: FloatArray, rows: FloatArray, rng: np.random.Generator) -> None:
         self._mean = inputs.mean(axis=0)
@@ -199,20 +197,20 @@ class KinkSearch:
         self._part = rng.choice(len(rows), most, replace=False) if len(rows) > most else np.arange(len(rows))
         self._part_basis = np.linalg.qr(rows[self._part])[0]
 
-    def unit(self, known: FloatArray) -> Kinked:
-        """What a random start leads to; ``known`` has a column for each unit that is known."""
-        known = np.column_stack([np.ones(len(known)), known])
+    def unit(self, found: FloatArray) -> Kinked:
+        """The end of a random start; ``found`` has a column for each unit that was found before."""
+        found = np.column_stack([np.ones(len(found)), found])
         part, slope = self._part, self._rng.standard_normal(self._Z.shape[1] - 1)
         a = np.append(slope, -float(self._Z[self._rng.choice(part), :-1] @ slope))  # through a random row
-        a, _ = descend(self._Z[part], self._part_basis, np.linalg.qr(known[part])[0], a / np.linalg.norm(a), _ROUNDS)
+        a, _ = descend(self._Z[part], self._part_basis, np.linalg.qr(found[part])[0], a / np.linalg.norm(a), _ROUNDS)
         if len(part) < len(self._Z):
-            a, _ = descend(self._Z, self._basis, np.linalg.qr(known)[0], a, _TRIES)
-        return self._judged(a)
+            a, _ = descend(self._Z, self._basis, np.linalg.qr(found)[0], a, _TRIES)
+        return self._measure(a)
 
     def of_heights(self, heights: FloatArray, functional: FloatArray | None = None) -> Kinked:
-        """The unit whose heights these are, if they are a unit's; ``functional`` is w of a plane that shows them.
+        """The unit of these heights, if they are a unit's; ``functional`` is w of a plane that has these heights.
 
-        Rows in which it is on may leave its direction open. One that is off in all others is as good as any then. A
+        The rows in which it is on may leave its direction open: then any direction will do that is off in all others. A
         plane's unit may be off in none of these rows.
         """
         on = heights > 0.0
@@ -224,40 +222,40 @@ class KinkSearch:
             bounds = np.column_stack([lines, np.ones(len(lines))])
             best = linprog(np.append(np.zeros(k), -1.0), bounds, -(self._Z[~on] @ a), bounds=limits)
             a = a + free @ (np.zeros(k) if best.x is None else best.x[:k])
-        judged = self._judged(a)
+        unit = self._measure(a)
         if functional is None or not on.all():
-            return judged
+            return unit
         residual, size = (float(np.sqrt((part**2).mean())) for part in (self._Z @ a - heights, heights))
-        return Kinked(judged.direction, functional, residual, size, judged.on, judged.off)
+        return Kinked(unit.direction, functional, residual, size, unit.on, unit.off)
 
-    def _judged(self, a: FloatArray) -> Kinked:
+    def _measure(self, a: FloatArray) -> Kinked:
         line = self._Z @ a
         heights = np.maximum(line, 0.0)
         size = float(np.sqrt(min((heights**2).mean(), (np.minimum(line, 0.0) ** 2).mean())))
-        return self._kinked(a, heights, size)
+        return self._kink(a, heights, size)
 
-    def linear(self, known: FloatArray, bound: float, rows: FloatArray) -> list[Kinked]:
-        """Units that are never off: linear functions of the inputs in the column space that no known units make up.
+    def linear(self, found: FloatArray, bound: float, rows: FloatArray) -> list[Kinked]:
+        """Units that are never off: linear functions of the inputs in the column space, outside the span of ``found``.
 
-        Their bias cannot be told from that of the outputs, nor can several be told apart: any that are positive in all
-        ``rows`` do, those without inputs too.
+        The table does not separate their bias from that of the outputs, nor several of them from each other: any that
+        are positive in all ``rows`` do, also in rows without inputs.
         """
         Z = self._Z[:, :-1]
-        old = np.linalg.qr(np.column_stack([np.ones(len(known)), known]))[0]
+        old = np.linalg.qr(np.column_stack([np.ones(len(found)), found]))[0]
         new = Z - old @ (old.T @ Z)
-        values, turn = np.linalg.eigh(new.T @ new / len(Z))
-        turn = turn[:, values > _NEW]
-        left = Z @ turn
+        values, directions = np.linalg.eigh(new.T @ new / len(Z))
+        directions = directions[:, values > _NEW]
+        left = Z @ directions
         left = left - self._basis @ (self._basis.T @ left)
         values, inner = np.linalg.eigh(left.T @ left / len(Z))
-        found = []
-        for v in (turn @ inner[:, values < max(bound, _LINEAR) ** 2]).T:
+        units = []
+        for v in (directions @ inner[:, values < max(bound, _LINEAR) ** 2]).T:
             line = Z @ v
             a = np.append(v, _ABOVE * float(line.std()) - float((rows @ self._solve(line)).min()))
-            found.append(self._kinked(a, self._Z @ a, float(line.std())))
-        return found
+            units.append(self._kink(a, self._Z @ a, float(line.std())))
+        return units
 
-    def _kinked(self, a: FloatArray, heights: FloatArray, size: float) -> Kinked:
+    def _kink(self, a: FloatArray, heights: FloatArray, size: float) -> Kinked:
         functional = self._solve(heights)
         residual = float(np.sqrt(((self._H @ functional - heights) ** 2).mean()))
         weights = self._root @ a[:-1]  # of the inputs as they were given
@@ -269,21 +267,21 @@ class KinkSearch:
 
 
 def descend(
-    Z: FloatArray, basis: FloatArray, known: FloatArray, a: FloatArray, rounds: int
+    Z: FloatArray, basis: FloatArray, found: FloatArray, a: FloatArray, rounds: int
 ) -> tuple[FloatArray, float]:
     """Levenberg and Marquardt's steps for a on the unit sphere; (a, the ratio)."""
 
     def ratio(a: FloatArray) -> float:
         r = np.maximum(Z @ a, 0.0)
         size = float(r @ r)
-        left, new = r - basis @ (basis.T @ r), r - known @ (known.T @ r)
+        left, new = r - basis @ (basis.T @ r), r - found @ (found.T @ r)
         return float(left @ left) / (float(new @ new) + 1e-14 * size) if size > 0.0 else 1.0
 
     value, damping = ratio(a), _DAMPING
     for _ in range(rounds):
         on = Z * (Z @ a > 0.0)[:, None]
         squares = on.T @ on
-        inside, old = basis.T @ on, known.T @ on
+        inside, old = basis.T @ on, found.T @ on
         curvature = squares - inside.T @ inside
         slope = curvature @ a - value * (squares @ a - old.T @ (old @ a))
         size = float(np.trace(curvature)) / len(a) + 1e-300

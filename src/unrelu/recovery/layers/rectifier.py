@@ -1,4 +1,4 @@
-"""T behind rows X = ReLU(T) of a layer's outputs, whatever is behind T: matrix recovery for tables of many rows.
+"""T behind rows X = ReLU(T) of a layer's outputs, for any T of low rank: matrix recovery for tables of many rows.
 
 The factors of A need far fewer rows than a table has: they are found from some, without outlier rows among them. Every
 other row then follows by least squares over its outputs that are on, and all rows together are where a last fit begins.
@@ -26,8 +26,8 @@ FIRST_ROWS_PER_UNIT = (50,)  # whose factors are found first, tried in turn
 
 _TOLERANCE, _ITERATIONS = 1e-11, 100  # facets need exact zeros
 _SMALL = 3e7  # products for a round of all rows: no need to begin with some
-_LONG = 0.9  # quantile of the rows' lengths; longer ones are not among those
-_ON_PER_UNKNOWN = 4  # rows among them in which an output must be on
+_LONG = 0.9  # quantile of the rows' lengths; longer rows are not among the first
+_ON_PER_UNKNOWN = 4  # of the first rows, those in which an output must be on, for each unknown
 _MORE_OUTPUTS = 1.3  # times the units: outputs that must be on so often
 _KEPT = 0.85  # share of the rows that a concentration step keeps
 _STEPS = 6
@@ -44,7 +44,7 @@ _ON_PER_UNIT = 20  # rows in which an output must be on, where there is noise
 
 @dataclass(frozen=True)
 class Unrectified:
-    """T over the outputs that are known (``outputs`` marks them), and the rows that ``determined`` theirs.
+    """T over the outputs that are identified (``outputs`` marks them), and the rows that determine theirs.
 
     ``amplified`` is the standard deviation of noise in a row of T, in its space, against that of one output: it is
     larger where fewer outputs are on. ``report`` is that of the fit of all these rows.
@@ -81,32 +81,32 @@ def undo_rectifier(
         outputs: BoolArray = np.count_nonzero(X[rows] > 0.0, axis=0) >= _ON_PER_UNKNOWN * (width + 1)
         if outputs.sum() < _MORE_OUTPUTS * width:
             continue
-        first = _concentrated(np.ascontiguousarray(X[np.ix_(rows, outputs)]), width, options)
+        first = _concentrate(np.ascontiguousarray(X[np.ix_(rows, outputs)]), width, options)
         if np.count_nonzero(first.conditions.column_identifiable) < _MORE_OUTPUTS * width:
             continue
         if first.report.residual <= _TOLERANCE:
             _check_some(first, width, X, outputs, seed, progress)
-        continued = _continued(X, outputs, first, options)
+        continued = _continue_on_all(X, outputs, first, options)
         if continued is not None:
             return continued
     fit = recover_matrix(Cells(X), width, seed=seed, **options)
-    known = _known_outputs(X, fit)
-    T, determined = fit.factors.matrix()[:, known], fit.conditions.row_identifiable
-    return Unrectified(T, known, determined, _amplified(X[:, known], fit.factors.loadings[known]), fit.report)
+    outputs = _identified_outputs(X, fit)
+    T, determined = fit.factors.matrix()[:, outputs], fit.conditions.row_identifiable
+    return Unrectified(T, outputs, determined, _amplification(X[:, outputs], fit.factors.loadings[outputs]), fit.report)
 
 
 def check_dimensions(T: FloatArray, width: int, fewer_do: Callable[[int], bool] = lambda _: True) -> None:
-    """Raise InvalidDataError where rows without a rectifier vary in fewer dimensions than units, and these do."""
+    """Raise InvalidDataError where rows of T vary in fewer dimensions than units, and ``fewer_do`` agrees."""
     rank = int(np.linalg.matrix_rank(T - T.mean(axis=0), tol=_LEVEL * np.abs(T).max(initial=0.0)))
     if rank < width and fewer_do(rank):
         raise InvalidDataError(
-            f"what is behind the outputs varies in {rank} dimensions, fewer than the {width} hidden units asked for."
+            f"what is behind the outputs varies in {rank} dimensions, fewer than the {width} hidden units."
             " Columns of its weights are dependent, or units are never on: lower the width."
         )
 
 
 def _check_some(first: MatrixFit, width: int, X: FloatArray, outputs: BoolArray, seed: int, progress: Progress) -> None:
-    """The same where some rows do, if so many dimensions explain all rows: with too many it takes minutes to tell."""
+    """Raise it where some rows vary in fewer dimensions that explain all rows: with too many, fits take minutes."""
 
     def explain_all(rank: int) -> bool:
         if rank == 0:
@@ -120,7 +120,7 @@ def _check_some(first: MatrixFit, width: int, X: FloatArray, outputs: BoolArray,
     check_dimensions(T, width, explain_all)
 
 
-def _amplified(table: FloatArray, loadings: FloatArray) -> FloatArray:
+def _amplification(table: FloatArray, loadings: FloatArray) -> FloatArray:
     """sqrt(tr((A'A) (A_on'A_on)^-1) / p) of every row, A_on the loadings of its outputs that are on."""
     if len(loadings) < loadings.shape[1]:
         return np.full(len(table), np.inf)
@@ -136,27 +136,29 @@ def _amplified(table: FloatArray, loadings: FloatArray) -> FloatArray:
         return np.concatenate(map_in_threads(at, tiles(table.shape)))
 
 
-def _known_outputs(X: FloatArray, fit: MatrixFit) -> BoolArray:
-    """Outputs that a fit determines; where there is noise, of those only the ones that are on often."""
-    known = fit.conditions.column_identifiable
+def _identified_outputs(X: FloatArray, fit: MatrixFit) -> BoolArray:
+    """Outputs that a fit identifies; where there is noise, only those that are on often."""
+    identified = fit.conditions.column_identifiable
     if fit.report.residual <= INEXACT:
-        return known
+        return identified
     often: BoolArray = np.count_nonzero(X > 0.0, axis=0) >= _ON_PER_UNIT * (fit.report.n_components + 1)
-    return known & often
+    return identified & often
 
 
-def _continued(X: FloatArray, outputs: BoolArray, first: MatrixFit, options: dict[str, Any]) -> Unrectified | None:
+def _continue_on_all(
+    X: FloatArray, outputs: BoolArray, first: MatrixFit, options: dict[str, Any]
+) -> Unrectified | None:
     """All rows, from the factors of some; None where these explain fewer rows than they were found from."""
-    known, outputs = first.conditions.column_identifiable, outputs.copy()
-    outputs[outputs] = known
+    identified, outputs = first.conditions.column_identifiable, outputs.copy()
+    outputs[outputs] = identified
     table = np.ascontiguousarray(X[:, outputs])
-    start, amplified, _, apart = _through(table, first.factors.of(slice(None), known))
+    start, amplified, _, apart = _through(table, first.factors.of(slice(None), identified))
     used = np.isfinite(amplified) & ~apart
     if np.count_nonzero(used) < len(first.factors.latent):
         return None
     cells = Cells(np.ascontiguousarray(table[used]))
     fit = recover_matrix(cells, start.rank, start=start.of(used, slice(None)), **options)
-    kept = _known_outputs(table, fit)
+    kept = _identified_outputs(table, fit)
     T = start.matrix()
     T[used] = fit.factors.matrix()
     determined = used.copy()
@@ -165,15 +167,14 @@ def _continued(X: FloatArray, outputs: BoolArray, first: MatrixFit, options: dic
     n, d = X.shape
     weak, lost = tuple(np.flatnonzero(~outputs).tolist()), int(np.count_nonzero(~determined))
     report = replace(fit.report, n_rows=n, n_features=d, weak_columns=weak, weak_rows=lost)
-    amplified = _amplified(table[:, kept], fit.factors.loadings[kept])
+    amplified = _amplification(table[:, kept], fit.factors.loadings[kept])
     return Unrectified(np.ascontiguousarray(T[:, kept]), outputs, determined, amplified, report)
 
 
-def _concentrated(table: FloatArray, width: int, options: dict[str, Any]) -> MatrixFit:
+def _concentrate(table: FloatArray, width: int, options: dict[str, Any]) -> MatrixFit:
     """The fit of most rows, without those that fit far worse: outlier rows spoil factors.
 
-    It goes on without the worst rows until those that are left fit alike (concentration steps, as in least trimmed
-    squares).
+    It leaves out the worst rows until the others fit alike (concentration steps, as in least trimmed squares).
     """
     kept, step = np.ones(len(table), dtype=bool), {**options, "max_iterations": _SHORT}
     fit = recover_matrix(Cells(table), width, start=singular_start(Cells(table), width, True), **step)
@@ -200,8 +201,8 @@ def _concentrated(table: FloatArray, width: int, options: dict[str, Any]) -> Mat
 
 
 def _through(table: FloatArray, factors: Factors) -> tuple[Factors, FloatArray, FloatArray, BoolArray]:
-    """All rows under the columns of factors: with their latent vectors, by how much noise is amplified in each, the
-    root mean square of what is left of each row's outputs, and rows that fit far worse than most, or than rounding."""
+    """All rows under the columns of factors: (factors with the rows' latent vectors, the amplification of noise in each
+    row, the root mean square of its residuals, a mask of rows that fit far worse than most, or than rounding)."""
     assert factors.bias is not None
     latent, amplified = inputs_of(table, factors.loadings, factors.bias)
     factors = replace(factors, latent=latent)

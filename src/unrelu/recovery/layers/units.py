@@ -1,5 +1,8 @@
-"""Units of a layer: found by facets, or together with their inputs where these are fewer; their distribution; and
-what may be wrong with them, in words."""
+"""Units of a layer: found by facets, or together with their inputs where these are fewer; their distribution; errors
+and warnings about them.
+
+The distribution of the units is a RectifiedGaussian of the core: its mean is the papers' b, its covariance W W'.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ import numpy as np
 
 from unrelu.contracts import Assumptions, BoolArray, Evidence, FloatArray, Progress, no_progress
 from unrelu.errors import CannotPeelError, InvalidDataError
-from unrelu.methods import Method
+from unrelu.fit import learn_record
+from unrelu.methods import Auto, Method, OnePass
 from unrelu.model import RectifiedGaussian
 from unrelu.passes import LocalEngine
 from unrelu.recovery.layers.decoding import FoundLayer, LayerReport, OutputLayer, Subspace, decode_by_facets
@@ -27,16 +31,16 @@ ROWS_PER_UNIT = 6  # a facet needs three times as many rows as there are units, 
 _RANGE = 1e100  # of values whose squares and products are safe
 _MANY_OUTLIERS = 0.15  # share of the rows from where on outliers are no longer a few
 _MANY = 0.05  # share of the rows without inputs from where on their distribution is a guess
-_STRANGE = 1.5 * MISFIT  # of a unit's distribution, among as many units as a network has
+_CLEAR_MISFIT = 1.5 * MISFIT  # of a unit's distribution, among as many units as a network has
 _EXPLAINED = 1e-6  # relative residual
 _ROWS_PER_THIN = 150  # a unit, of a layer with fewer inputs than units
 
 
 @dataclass(frozen=True, eq=False)
 class TwoLayers:
-    """The output layer, how it was found, the rows that it does not explain, and the distribution of its hidden units.
+    """The output layer, its report, the rows that it does not explain, and the distribution of its hidden units.
 
-    ``inner`` is the layer of the inputs, where their number was asked for and every unit was found.
+    ``inner`` is the layer of the inputs, where ``n_inputs`` was given and every unit was found.
     """
 
     layer: OutputLayer
@@ -64,7 +68,7 @@ def find_units(
     clear: BoolArray | None = None,
     amplified: float = 1.0,
 ) -> FoundLayer:
-    """The units behind rows X by their facets, or with their inputs where these are fewer and asked for, or needed.
+    """The units behind rows X by their facets, or with their inputs: where ``n_inputs`` is fewer, or facets fail.
 
     With inputs the search is among the ``clear`` rows, whose noise is ``amplified``.
     """
@@ -74,13 +78,13 @@ def find_units(
         report = found.report
         if clock.is_up and not report.converged:
             found = replace(found, report=replace(report, ended=TIME_WAS_UP))
-        # Where there are fewer inputs than units facets alone may not tell all of these.
+        # Where there are fewer inputs than units facets alone may not show all units.
         doubtful = report.thin and (not report.converged or bool(report.doubtful_units))
         if n_inputs is not None or not innermost or clock.is_up or not doubtful:
             return found
     noisy = replace(space, noise=space.noise * amplified)
     widened = decode_widening(X, noisy, lifted, n_inputs or "auto", rng, clock, clear)
-    if not few and widened.report.ended == INTERRUPTED:  # nobody asked for inputs, and the facets were no whole layer
+    if not few and widened.report.ended == INTERRUPTED:  # without n_inputs, and the facets were no whole layer
         raise KeyboardInterrupt
     return widened if few or widened.inner is not None else found
 
@@ -93,7 +97,7 @@ def check_range(table: FloatArray) -> None:
 
 
 def check_rows(n: int, p: int) -> None:
-    """Raise InvalidDataError where rows cannot tell so many units."""
+    """Raise InvalidDataError where rows are too few for so many units."""
     if n < ROWS_PER_UNIT * p:
         raise InvalidDataError(
             f"{n:,} rows are too few for {p} hidden units; {ROWS_PER_UNIT * p} are needed, and hundreds are better."
@@ -110,22 +114,23 @@ def hidden_distribution(
     any floor, so that small units taken for 0 do no harm.
     """
     rows = ArraySamples(np.maximum(hidden, threshold), block_rows=len(hidden))
-    told = Clock(progress=progress, stage="Learning the distribution of the units")
-    engine, assumptions = LocalEngine(told), Assumptions(tuple(threshold.tolist()))
-    evidence = Evidence(rows, engine)
-    if (question := method.question(assumptions)) is not None:  # a record is all it takes
-        evidence = Evidence(None, answers={question: engine.collect(rows, question)})
-    distribution = method.learn(evidence, assumptions, seed, told).distribution
-    return RectifiedGaussian(distribution.mean, distribution.covariance)
+    clock = Clock(progress=progress, stage="Learning the distribution of the units")
+    engine, assumptions = LocalEngine(clock), Assumptions(tuple(threshold.tolist()))
+    model: RectifiedGaussian
+    if type(method) in (OnePass, Auto):  # of units, always in memory, both learn in one pass: no report is made of it
+        model = learn_record(engine.collect(rows, OnePass().question(assumptions)), assumptions).distribution
+    else:
+        model = method.learn(Evidence(rows, engine), assumptions, seed, clock).distribution
+    return RectifiedGaussian(model.mean, model.covariance)
 
 
 def check_explained(inner: InnerLayer, hidden: FloatArray, peeled: object = None, report: object = None) -> None:
     """Refuse inputs that do not give the units of the rows, which have no noise."""
-    left, known = inner.left_of(hidden)
-    if known <= inner.weights.size or left > UNEXPLAINED:
+    left, n_determined = inner.left_of(hidden)
+    if n_determined <= inner.weights.size or left > UNEXPLAINED:
         raise CannotPeelError(
             f"The {inner.n_inputs} inputs found leave a relative error of {left:.1g} of {hidden.shape[1]} units, and"
-            f" {known:,} of {len(hidden):,} rows determine them: they are not the network's. Add rows,"
+            f" {n_determined:,} of {len(hidden):,} rows determine them: they are not the network's. Add rows,"
             " or try another width or number of inputs.",
             peeled,
             report,
@@ -135,7 +140,7 @@ def check_explained(inner: InnerLayer, hidden: FloatArray, peeled: object = None
 # --- what is wrong with a layer -------------------------------------------------------------------
 
 
-def judge(
+def check_found(
     found: FoundLayer,
     n_inputs: int | str | None,
     where: str = "",
@@ -143,28 +148,23 @@ def judge(
     matrix: MatrixReport | None = None,
     innermost: bool = True,
 ) -> None:
-    """Refuse a layer of which too little was found, and say why; warn of what is not to be relied on in another one.
+    """Raise CannotPeelError, with the reason, where too little of a layer was found; else warn of its doubtful parts.
 
-    ``where`` it is, the layers ``so_far`` above it, and the report of the rectifier that was undone (None: there was
-    none, and units found can be used without weights).
+    ``where`` names the layer in messages; ``so_far`` has the layers above it; ``matrix`` is the report of the rectifier
+    that was undone (None: there was none, and units found can be used without weights).
     """
     report = found.report
     if report.ended is not None:
-        _ended_early(found, so_far, where)
+        _warn_of_early_end(found, so_far, where)
         return
-    facets_alone = matrix is None and report.method == "facets"
+    facets_alone, rows_per_unit = matrix is None and report.method == "facets", report.n_rows / report.n_hidden
     if not report.converged and not (facets_alone and report.units_found):
         raise CannotPeelError(where + why_missing(found, n_inputs, matrix), so_far, report)
     _warn_of(found, where)
-    if (
-        matrix is None
-        and report.thin
-        and report.method == "facets"
-        and report.n_rows < _ROWS_PER_THIN * report.n_hidden
-    ):
+    if facets_alone and report.thin and rows_per_unit < _ROWS_PER_THIN:
         warn(
             f"There are fewer inputs than {report.n_hidden} hidden units. Planes can then hold many rows by"
-            f" coincidence, and {report.n_rows:,} rows may be too few to tell: perhaps these are not the units.",
+            f" coincidence, and {report.n_rows:,} rows may be too few to exclude it: perhaps these are not the units.",
             "doubtful-units",
         )
     if not innermost:
@@ -184,7 +184,7 @@ def judge(
 
 
 def why_missing(found: FoundLayer, n_inputs: int | str | None, matrix: MatrixReport | None = None) -> str:
-    """Why not every unit was found."""
+    """The reason why not every unit was found, and what to do."""
     report = found.report
     said = f"{report.units_found} of {report.n_hidden} hidden units were found"
     if matrix is not None and matrix.residual > INEXACT:
@@ -195,17 +195,17 @@ def why_missing(found: FoundLayer, n_inputs: int | str | None, matrix: MatrixRep
     if report.method == "facets" or (matrix is not None and n_inputs is None):
         if matrix is not None:
             return (
-                f"{said}. The others are hardly ever off, or hardly ever on, or off only where another one is: their"
-                " weights cannot be told. If there are fewer inputs than units, say how many (n_inputs, or 'auto');"
-                " otherwise try another width, or add rows."
+                f"{said}. The others are hardly ever off, or hardly ever on, or off only where another one is: the"
+                " table does not determine their weights. If there are fewer inputs than units, give their number"
+                " (n_inputs, or 'auto'); otherwise try another width, or add rows."
             )
         return (
             f"None of {report.n_hidden} hidden units was found: no facet of the rows holds more of them than chance"
             " explains. Perhaps no unit is ever off, the number of units is wrong, there is an output bias"
             " (output_bias=True), or too much noise; with as many units as columns noise is not allowed for."
         )
-    if found.verdict:
-        return found.verdict
+    if found.fault:
+        return found.fault
     choice = dict(found.choice)
     if not isinstance(n_inputs, int) or n_inputs not in choice:
         tried = ", ".join(f"{q}: {left:.1g}" for q, left in found.choice)
@@ -216,7 +216,7 @@ def why_missing(found: FoundLayer, n_inputs: int | str | None, matrix: MatrixRep
         )
     if choice[n_inputs] > _EXPLAINED and not report.units_found - len(report.doubtful_units):
         return (
-            f"{said}. n_inputs={n_inputs} leaves a relative residual of {choice[n_inputs]:.1g} of the units known, so"
+            f"{said}. n_inputs={n_inputs} leaves a relative residual of {choice[n_inputs]:.1g} of the units found, so"
             " there are more inputs than that, or noise. Raise n_inputs, or let 'auto' find it."
         )
     return (
@@ -226,14 +226,14 @@ def why_missing(found: FoundLayer, n_inputs: int | str | None, matrix: MatrixRep
 
 
 def _warn_of(found: FoundLayer, where: str) -> None:
-    """Say what is not to be relied on in a layer."""
+    """Warn of doubtful parts of a layer."""
     report = found.report
     if found.inner is not None or report.method == "widening":
         if report.doubtful_units:
             warn(
-                f"{where}hidden units {listed(map(str, report.doubtful_units))} are never off: their bias cannot be"
-                " told from that of the outputs, and if there are several, nor can they from each other. The network as"
-                " a whole is right.",
+                f"{where}hidden units {listed(map(str, report.doubtful_units))} are never off: the table does not"
+                " separate their bias from that of the outputs, nor several of them from each other. The network as a"
+                " whole is right.",
                 "doubtful-units",
             )
         return
@@ -259,8 +259,8 @@ def _warn_of(found: FoundLayer, where: str) -> None:
         )
 
 
-def _ended_early(found: FoundLayer, so_far: object, where: str) -> None:
-    """Warn that the search was ended, ``hidden`` has the units found; where there are none, end as it was ended."""
+def _warn_of_early_end(found: FoundLayer, so_far: object, where: str) -> None:
+    """Warn that the search ended early, with the units found; where there are none, raise what ended it."""
     report = found.report
     if not report.units_found:
         if report.ended == INTERRUPTED:
@@ -268,14 +268,11 @@ def _ended_early(found: FoundLayer, so_far: object, where: str) -> None:
         raise CannotPeelError(
             f"{where}{report.ended} before a hidden unit was found. Raise max_seconds.", so_far, report
         )
-    diagnostic = (
-        " They are planes whose inputs were not found yet, so may not be units." if report.doubtful_units else ""
-    )
+    doubt = " They are planes without inputs found yet, and may not be units." if report.doubtful_units else ""
     more = " Raise max_seconds." if report.ended == TIME_WAS_UP else ""
     warn(
-        f"{where}{report.ended} after {report.units_found} of {report.n_hidden} hidden units were found.{diagnostic}"
-        f" Hidden"
-        f" units found can be used, but the output weights are not determined and are NaN.{more}",
+        f"{where}{report.ended} after {report.units_found} of {report.n_hidden} hidden units were found.{doubt}"
+        f" Hidden units found can be used, but the output weights are not determined and are NaN.{more}",
         "unfinished",
     )
 
@@ -286,17 +283,17 @@ def with_standard_inputs(
     """:func:`standard_layer` and the inputs of rows of units; warns where the distribution of the inputs is a guess."""
     layer = standard_layer(inner, hidden, seed, found)
     inputs = layer.inputs(hidden)
-    unknown = int(np.count_nonzero(np.isnan(inputs[:, 0])))
-    if unknown > _MANY * len(inputs):
+    undetermined = int(np.count_nonzero(np.isnan(inputs[:, 0])))
+    if undetermined > _MANY * len(inputs):
         warn(
-            f"{unknown:,} of {len(inputs):,} rows have too few units on to determine their {layer.n_inputs} inputs,"
-            " which are NaN there; they count as a normal distribution fills them in.",
+            f"{undetermined:,} of {len(inputs):,} rows have too few units on to determine their {layer.n_inputs}"
+            " inputs, which are NaN there; a normal distribution stands in for them.",
             "doubtful-inputs",
         )
-    strange = [unit for unit in range(hidden.shape[1]) if misfit(hidden[:, unit]) > _STRANGE]
-    if strange:
+    doubtful = [unit for unit in range(hidden.shape[1]) if misfit(hidden[:, unit]) > _CLEAR_MISFIT]
+    if doubtful:
         warn(
-            f"Hidden units {listed(map(str, strange))} do not look like rectified Gaussians, so the inputs are not"
+            f"Hidden units {listed(map(str, doubtful))} do not look like rectified Gaussians, so the inputs are not"
             " normal. Weights and inputs are right, but samples of the network will differ from the table.",
             "doubtful-inputs",
         )

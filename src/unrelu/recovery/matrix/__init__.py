@@ -1,8 +1,10 @@
 """Recovery of T = C A' + 1 b' from X = ReLU(T): rows are samples, X is n x d, C n x k, A d x k.
 
 ``matrix.py`` has the order of the steps, ``descent.py`` the methods, ``newton.py`` their steps, ``factors.py`` the
-table, the factors and what positive cells determine, ``state.py`` what a stopped run has reached. This page has what a
-method of one's own is given (``Task``), works with, and gives back (``Recovered``).
+table, the factors and what positive cells determine, ``state.py`` the state of a stopped run. This page has what a
+method of one's own gets (``Task``), uses, and returns (``Recovered``).
+
+C, A and b are the papers' symbols: with normal rows of C, b is the core's mean and A A' its covariance.
 """
 
 from __future__ import annotations

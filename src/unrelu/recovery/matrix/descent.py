@@ -1,11 +1,11 @@
-"""Methods of matrix recovery: what they are given and give back, and descent from a start to the end.
+"""Methods of matrix recovery: what they get and return, and descent from a start to the end.
 
 Alternating steps while they are fast, joint ones after, until nothing is left to gain. With noise inside the rectifier,
 X = ReLU(T + sigma E), a zero says only that T plus noise was not positive, so T may well be above 0 there; least
 squares, which forbids that, is biased. Each zero then contributes -log Phi(-T/sigma) (Tobit). Expectation-maximization
-would fill the zeros with truncated-normal means, fit rank k, and update sigma from their variances; Newton steps climb
-the same likelihood faster, and sigma is updated as EM does. The ridge of :func:`prior_ridge` keeps rows and columns
-that are almost always at the floor from running off to minus infinity.
+would fill the zeros with truncated-normal means, fit rank k, and update sigma from their variances; Newton steps
+maximize the same likelihood faster, and sigma is updated as in EM. The ridge of :func:`prior_ridge` keeps rows and
+columns that are almost always at the floor from running off to minus infinity.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PRIOR_SHARE = 0.5  # the table's singular values are about half of those of T
 _REBALANCE = 10  # rounds of alternation after which the factors' scales may have drifted apart
 _QUIET_ROUNDS = 10  # with noise: least squares need not converge to be a start
 _ALTERNATING = 3  # iterations before the first joint step
-_SETTLED = 1e-6  # relative change of sigma, and share of the objective gained, that end the iterations
+_CONVERGED = 1e-6  # relative change of sigma, and share of the objective gained, that end the iterations
 _LEAST_NOISE = 1e-6  # of the root mean square of X: below it the noise is as good as none
 
 
@@ -51,14 +51,14 @@ class Iterate:
     factors: Factors
 
     def step(self) -> Step:
-        """What whoever watches hears of it."""
+        """The step that the progress callback gets."""
         words = f"iteration {self.iterations:,}, residual {self.residual:.1e}"
         return Step(RECOVERING, self.iterations, words=words, state=self)
 
 
 @dataclass(frozen=True)
 class Task:
-    """The table and what is asked of it.
+    """The table, and what to recover from it.
 
     ``free_bias`` is False for the model without a bias. ``tolerance`` is on the relative residual |R|/|X|, R the
     difference between X and T where X > 0 and T's height above the floor elsewhere; iterations also end when they no
@@ -74,10 +74,10 @@ class Task:
     progress: Progress = no_progress
     unit: float = 1.0  # of the cells: a method whose parameters have the data's units multiplies by it first
     enough: float = 1e-7  # share of the objective below which an iteration has gained nothing
-    fewer: Factors | None = None  # factors of the same table with one component less, where they are known
+    fewer: Factors | None = None  # factors of the same table with one component less, where there are any
 
-    def watched_through(self, change: Callable[[Factors], Factors]) -> Progress:
-        """A watch for a part of the work, whose factors ``change`` turns into those of this task."""
+    def progress_of_part(self, change: Callable[[Factors], Factors]) -> Progress:
+        """The progress callback of a part of the work; ``change`` makes this task's factors of those of the part."""
         if self.progress is no_progress:
             return no_progress
 
@@ -123,8 +123,10 @@ class CensoredALS:
     >>> import numpy as np
     >>> import unrelu
     >>> rng = np.random.default_rng(0)
-    >>> T = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 40)) + 0.3 * rng.standard_normal(40)
-    >>> recovery = unrelu.ReLUMatrixRecovery(3, method=unrelu.recovery.CensoredALS()).fit(np.maximum(T, 0.0))
+    >>> T = rng.standard_normal((300, 3)) @ rng.standard_normal((3, 40))
+    >>> T += 0.3 * rng.standard_normal(40)
+    >>> method = unrelu.recovery.CensoredALS()
+    >>> recovery = unrelu.ReLUMatrixRecovery(3, method=method).fit(np.maximum(T, 0.0))
     >>> bool(np.abs(recovery.hidden() - T).max() < 1e-6)
     True
     """
@@ -150,7 +152,7 @@ class TobitEM:
     def recover(self, task: Task) -> Recovered:
         own = own_start(task)
         quiet = replace(task, max_iterations=min(_QUIET_ROUNDS, task.max_iterations), progress=no_progress)
-        factors = (task.start if task.start is not None else descend(quiet).factors).balanced()
+        factors = (task.start if task.start is not None else descend(quiet).factors).balance()
         with one_blas_thread():
             sizes, seen = sizes_of(task.cells)
             scale = float(np.linalg.norm(sizes)) or 1.0
@@ -159,7 +161,7 @@ class TobitEM:
             noise, done, residual = max(math.sqrt(state.squares / state.weight), least), False, math.inf
             for iteration in range(1, task.max_iterations + 1):
                 descent = Descent(task.cells, noise, prior_ridge(own, noise))
-                start = descent.start(factors.balanced())
+                start = descent.start(factors.balance())
                 state, gain = next(steps_from(start, descent, warm=iteration > _ALTERNATING))
                 factors, squares = state.factors, state.squares
                 residual = math.sqrt(squares) / scale
@@ -169,8 +171,8 @@ class TobitEM:
                 # but those of the gauge.
                 fitted = float(descent.fitted_by_rows(factors) + _free_of_columns(factors))
                 before, noise = noise, max(math.sqrt((squares + fitted * noise * noise) / seen), least)
-                settled = max(_SETTLED, task.enough)
-                if (abs(noise / before - 1.0) <= settled and gain <= settled) or residual <= task.tolerance:
+                small = max(_CONVERGED, task.enough)
+                if (abs(noise / before - 1.0) <= small and gain <= small) or residual <= task.tolerance:
                     done = True
                     break
         return Recovered(factors, iteration, residual, done, noise=noise, ridge=descent.ridge)
@@ -197,22 +199,22 @@ def matrix_method(method: str | MatrixMethod) -> MatrixMethod:
 
 
 def method_name(method: MatrixMethod) -> str:
-    """What reports call a method: its name, or its class's."""
+    """The name of a method in reports: its own, or its class's."""
     names: dict[type, str] = {kind: name for name, kind in _METHODS.items()}
     return names.get(type(method), type(method).__name__.lower())
 
 
 def descend(task: Task, caps: FloatArray | None = None) -> Recovered:
-    """Lower F of least squares from ``task.start``, or from the table's singular vectors, until it is done.
+    """Lower F of least squares from ``task.start``, or from the table's singular vectors, until it converges.
 
-    Those of a rectified table mislead where true components are smaller than what the rectifier adds. So a fit that is
-    not exact is begun again from components found one after the other, and the better one kept. ``caps`` are those of
-    :class:`unrelu.recovery.matrix.newton.Descent`.
+    The singular vectors of a rectified table mislead where true components are smaller than what the rectifier adds. So
+    a fit that is not exact is begun again from components found one after the other, and the better one kept. ``caps``
+    are those of :class:`unrelu.recovery.matrix.newton.Descent`.
     """
     with one_blas_thread():  # tiles run on all cores; each one's products are small
         descent = Descent(task.cells, caps=caps)
         if task.start is not None:
-            return _descent(task, descent, task.start.balanced())
+            return _descent(task, descent, task.start.balance())
         own = own_start(task)
         found = _descent(task, descent, own, own)
         if found.residual <= task.tolerance or task.n_components == 1:
@@ -221,7 +223,7 @@ def descend(task: Task, caps: FloatArray | None = None) -> Recovered:
         def progress(step: Step) -> None:  # work on the side is no state to go on from
             task.progress(Step(step.stage, words=f"a second start, {step.words}"))
 
-        start = _built_up(replace(task, progress=progress), descent).balanced()
+        start = _built_up(replace(task, progress=progress), descent).balance()
         trial = replace(task, max_iterations=min(_TRIAL, task.max_iterations), enough=_TRIAL_ENOUGH * task.enough)
         short = _descent(replace(trial, progress=progress), descent, start, own)
         if short.residual >= _CLEARLY * found.residual:
@@ -233,11 +235,11 @@ def descend(task: Task, caps: FloatArray | None = None) -> Recovered:
 def _built_up(task: Task, descent: Descent) -> Factors:
     """Factors of rank 1, then of rank 2, ...: each time the leading singular pair of what is left joins them.
 
-    Where ``task.fewer`` is known, one more is all that is to be found.
+    Where ``task.fewer`` is given, only one more is to be found.
     """
 
     def with_one_more(factors: Factors) -> Factors:
-        factors = factors.balanced()
+        factors = factors.balance()
         left, right = descent.leading_residual(factors)
         latent, loadings = np.column_stack([factors.latent, left]), np.column_stack([factors.loadings, right])
         return replace(factors, latent=latent, loadings=loadings)
@@ -246,7 +248,7 @@ def _built_up(task: Task, descent: Descent) -> Factors:
         return with_one_more(task.fewer)
     factors = singular_start(task.cells, 1, task.free_bias)
     for rank in range(1, task.n_components):
-        steps = steps_from(descent.start(factors.balanced()), descent)
+        steps = steps_from(descent.start(factors.balance()), descent)
         for _ in range(_STAGE):
             factors = next(steps)[0].factors
             task.progress(Step(RECOVERING, words=f"{rank} of {task.n_components} components"))
@@ -255,17 +257,17 @@ def _built_up(task: Task, descent: Descent) -> Factors:
 
 
 def _descent(task: Task, descent: Descent, start: Factors, own: Factors | None = None) -> Recovered:
-    """One descent from ``start``; ``own`` is the table's :func:`own_start`, where it is known already.
+    """One descent from ``start``; ``own`` is the table's :func:`own_start`, where it was computed already.
 
     Where T fits exactly no penalty is needed, and none is used. Where it does not, rows and columns that few positive
     cells determine would fit their noise and predict wild values; so once the descent slows down short of an exact
-    fit, F gets the penalty of :func:`prior_ridge` for the noise seen, again until that noise no longer changes.
+    fit, F gets the penalty of :func:`prior_ridge` for the noise seen, until that noise no longer changes.
     """
     sizes, _ = sizes_of(task.cells)
     scale = float(np.linalg.norm(sizes)) or 1.0
     state = descent.start(start)
     steps = steps_from(state, descent)
-    residual, done, settled = math.inf, False, False
+    residual, done, penalized = math.inf, False, False
     for iteration in range(1, task.max_iterations + 1):
         state, gain = next(steps)
         residual = math.sqrt(max(state.squares, 0.0)) / scale
@@ -273,23 +275,23 @@ def _descent(task: Task, descent: Descent, start: Factors, own: Factors | None =
         # A column of large values must not hide what is left in the others.
         by_column = np.sqrt(2.0 * state.loss / np.where(sizes > 0.0, sizes, 1.0) ** 2)
         exact = residual <= task.tolerance and by_column.max() <= _COLUMN_TOLERANCE * task.tolerance
-        if exact or (gain <= task.enough and (settled or residual <= task.tolerance)):
+        if exact or (gain <= task.enough and (penalized or residual <= task.tolerance)):
             done = True
             break
-        if not settled and gain <= _SLOWED and residual > task.tolerance:
+        if not penalized and gain <= _SLOWED and residual > task.tolerance:
             own = own_start(task) if own is None else own
             wanted = prior_ridge(own, noise_left(state))
-            settled = 0.5 * wanted <= descent.ridge <= 2.0 * wanted
-            if not settled:
+            penalized = 0.5 * wanted <= descent.ridge <= 2.0 * wanted
+            if not penalized:
                 descent = replace(descent, ridge=wanted)
-                state = descent.start(state.factors.balanced())
+                state = descent.start(state.factors.balance())
                 steps = steps_from(state, descent, warm=True)
     return Recovered(state.factors, iteration, residual, done, ridge=descent.ridge)
 
 
 def own_start(task: Task) -> Factors:
-    """Factors from the table's own singular vectors, whatever the fit begins with."""
-    return singular_start(task.cells, task.n_components, task.free_bias).balanced()
+    """Factors from the table's own singular vectors, for any start of the fit."""
+    return singular_start(task.cells, task.n_components, task.free_bias).balance()
 
 
 def prior_ridge(own: Factors, noise: float) -> float:
@@ -322,7 +324,7 @@ def _free_of_columns(factors: Factors) -> int:
 def steps_from(state: State, descent: Descent, warm: bool = False) -> Iterator[tuple[State, float]]:
     """Step after step, joint ones (from the first where ``warm``) once alternation is slow, while they lower F.
 
-    Where each led to, and the share of the objective that it gained, which is small only when no kind of step gains.
+    Each step's state, and the share of the objective that it gained, which is small only when no kind of step gains.
     """
     rounds, joint = 0, warm
     while True:
@@ -332,7 +334,7 @@ def steps_from(state: State, descent: Descent, warm: bool = False) -> Iterator[t
         if not fell:
             rounds += 1
             if rounds % _REBALANCE == 0:
-                state = descent.start(state.factors.balanced())
+                state = descent.start(state.factors.balance())
             state = descent.alternate(state)
         gain = 1.0 - state.objective / before if before > 0.0 else 0.0
         joint = fell or (rounds >= _FIRST_ROUNDS and gain < 1.0 - _SLOW**2)

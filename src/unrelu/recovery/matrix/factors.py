@@ -1,6 +1,6 @@
 """T = C A' + 1 b': the table, the factors, where they begin and what determines them.
 
-X tells T exactly only where it is positive. So column j is determined if [C 1], restricted to the rows where X_ij > 0,
+X equals T only where it is positive. So column j is determined if [C 1], restricted to the rows where X_ij > 0,
 has full and well-conditioned rank, which takes at least k + 1 such rows; row i likewise with A and k columns. Rows and
 columns with no more positive cells than unknowns cannot help to determine anything else either: the factors are fitted
 on the others, the core, and these are filled in at the end.
@@ -69,7 +69,7 @@ class Cells:
             return Cells(self.values[np.flatnonzero(rows)][:, np.flatnonzero(columns)])
         return Cells(self.rows(0, self.shape[0])[np.ix_(rows, columns)])
 
-    def scaled(self, factor: float) -> Cells:
+    def rescale(self, factor: float) -> Cells:
         """The table with every value multiplied by ``factor``."""
         return replace(self, values=self.values * factor)
 
@@ -136,12 +136,12 @@ class Factors:
 
     @cached_property
     def extended(self) -> FloatArray:
-        """[A b], or A: what a column owns."""
+        """[A b], or A: the parameters of the columns, one row each."""
         return self.loadings if self.bias is None else np.column_stack([self.loadings, self.bias])
 
     @cached_property
     def loading_products(self) -> FloatArray:
-        """Per column a_j, the upper triangle of a_j a_j', packed: what rows' Grams are sums of."""
+        """Per column a_j, the upper triangle of a_j a_j', packed: rows' Grams are sums of these."""
         return packed_products(self.loadings)
 
     @cached_property
@@ -168,7 +168,7 @@ class Factors:
         low_rank: FloatArray = self.latent @ self.loadings.T
         return low_rank if self.bias is None else low_rank + self.bias
 
-    def balanced(self) -> Factors:
+    def balance(self) -> Factors:
         """The same T with C centred (where there is a bias) and C'C = A'A, diagonal and descending.
 
         By the singular values of C A' from two thin QRs; each column of A has its largest entry positive.
@@ -187,16 +187,16 @@ class Factors:
 
     def standard(self) -> Factors:
         """The same T with C centred (where there is a bias), C'C/n = I, and A'A diagonal and descending."""
-        centred = self.balanced()
+        centred = self.balance()
         scale = np.sqrt((centred.latent**2).mean(axis=0))
         scale[scale == 0.0] = 1.0
         return Factors(centred.latent / scale, centred.loadings * scale, centred.bias)
 
-    def scaled(self, factor: float) -> Factors:
+    def rescale(self, factor: float) -> Factors:
         """The factors of ``factor`` T."""
         return replace(self, loadings=self.loadings * factor, bias=None if self.bias is None else self.bias * factor)
 
-    def shifted(self, shift: FloatArray) -> Factors:
+    def shift(self, shift: FloatArray) -> Factors:
         """The same T with C - 1 v' in place of C, and b + A v in place of b; without a bias, itself."""
         if self.bias is None:
             return self
@@ -217,12 +217,12 @@ def in_gauge(factors: Factors, gauge: str) -> Factors:
     own = factors.bias if gauge == "kept" else None
     towards = np.asarray(np.linalg.lstsq(loadings, bias if own is None else own - bias)[0], dtype=np.float64)
     if own is not None:
-        return replace(standard.shifted(towards), bias=own)
+        return replace(standard.shift(towards), bias=own)
     if gauge == "orthogonal":
-        return standard.shifted(-towards)
+        return standard.shift(-towards)
     n, (d, k) = len(standard.latent), loadings.shape
     spread = float(((bias - loadings @ towards) ** 2).sum()) / max(d - k, 1)
-    return standard.shifted(-np.linalg.solve(n * spread * np.eye(k) + loadings.T @ loadings, loadings.T @ bias))
+    return standard.shift(-np.linalg.solve(n * spread * np.eye(k) + loadings.T @ loadings, loadings.T @ bias))
 
 
 def singular_start(cells: Cells, n_components: int, free_bias: bool) -> Factors:
@@ -249,8 +249,8 @@ def singular_start(cells: Cells, n_components: int, free_bias: bool) -> Factors:
     for _ in range(_PASSES):
         basis = np.linalg.qr(np.add.reduce(tile_by_tile(cells, image)))[0]
     # Rayleigh-Ritz: the best rank-k part of X within the subspace.
-    power = np.add.reduce(tile_by_tile(cells, image))
-    loadings = basis @ np.linalg.eigh(basis.T @ power)[1][:, ::-1][:, :n_components]
+    product = np.add.reduce(tile_by_tile(cells, image))
+    loadings = basis @ np.linalg.eigh(basis.T @ product)[1][:, ::-1][:, :n_components]
     latent = np.concatenate(tile_by_tile(cells, lambda values, _: centred(values) @ loadings))
     return Factors(latent, loadings, mean if free_bias else None)
 
@@ -334,8 +334,8 @@ def find_core(cells: Cells, n_components: int, free_bias: bool) -> tuple[BoolArr
 def conditions(cells: Cells, factors: Factors, columns: BoolArray | None = None) -> Conditions:
     """Condition numbers of every column's and row's equations, with C and A scaled to unit sizes.
 
-    Only what is itself determined counts: for rows the ``columns`` of the core, for columns the rows that those
-    determine. Components that are zero, where there are more than T needs, are left out.
+    Only determined factors count: for rows the ``columns`` of the core, for columns the rows that those determine.
+    Components that are zero, where there are more than T needs, are left out.
     """
 
     def condition(packed: FloatArray, width: int) -> FloatArray:
@@ -360,10 +360,10 @@ def conditions(cells: Cells, factors: Factors, columns: BoolArray | None = None)
     products, width = packed_products(loadings), int(used.sum())
     by_tile = tile_by_tile(cells, lambda values, _: condition((values > 0.0).astype(np.float64) @ products, width))
     rows = np.concatenate(by_tile)
-    known = (rows <= WORST_CONDITION).astype(np.float64)
+    determined = (rows <= WORST_CONDITION).astype(np.float64)
 
     def column_gram(values: FloatArray, part: slice) -> FloatArray:
-        extended = factors.extend(latent[part]) * known[part, None]
+        extended = factors.extend(latent[part]) * determined[part, None]
         return np.asarray((values > 0.0).astype(np.float64).T @ packed_products(extended))
 
     gram = np.add.reduce(tile_by_tile(cells, column_gram))

@@ -7,7 +7,7 @@ A cell gives a residual r and a weight w, minus the first and the second derivat
     zero, normal noise      loss -sigma^2 log Phi(-t/sigma)        r = -sigma lambda    w = lambda (lambda - t/sigma)
     missing (NaN)           nothing                                r = 0                w = 0
 
-with lambda = phi(t/sigma) / Phi(-t/sigma), and cap = 0 but where a margin is asked for. A row's Newton step solves
+with lambda = phi(t/sigma) / Phi(-t/sigma), and cap = 0 unless columns have caps. A row's Newton step solves
 (sum_j w_j a_j a_j') step = sum_j r_j a_j: the weighted Grams of all rows come packed (upper triangle, row by row) from
 one matrix product and are factored here.
 """
@@ -91,9 +91,11 @@ def weigh(product: Any, weight: Any) -> None:
 @njit(cache=True, nogil=True)
 def factor_grams(packed: Any, ridge: FloatArray, damping: float, factor: FloatArray, least_pivot: FloatArray) -> None:
     """Cholesky factors L, transposed and packed like the Grams, of each G + diag(ridge), with a reciprocal diagonal.
+
     ``damping`` is added to the diagonal, relative to it: the share that the Grams' precision cannot resolve. A
     direction without any curvature gets a reciprocal of 0: nothing is stepped along it. ``least_pivot`` is the smallest
-    pivot of each system relative to its diagonal entry: small where the system is nearly singular."""
+    pivot of each system relative to its diagonal entry: small where the system is nearly singular.
+    """
     k = len(ridge)
     for m in range(packed.shape[0]):
         row = factor[m]
@@ -191,10 +193,12 @@ def _weighted_gram(vectors: FloatArray, weights: FloatArray, packed: FloatArray)
 def careful_rows(
     values: Any, latent: FloatArray, offset: FloatArray, loadings: FloatArray, how: Any, damping: float, still: float
 ) -> None:
-    """Newton steps for each row in place, the last that gains a share ``still`` or less being the last of all. ``how``
-    = (ridge per component, caps, sigma): sigma = 0 for least squares. A step that raises a row's objective is tried
-    again with ever more of A'A added to its Gram. As no cell weighs more than 1, A'A bounds the curvature everywhere:
-    with all of it the objective cannot rise."""
+    """Newton steps for each row in place, until one gains a share ``still`` or less.
+
+    ``how`` = (ridge per component, caps, sigma): sigma = 0 for least squares. A step that raises a row's objective is
+    tried again with ever more of A'A added to its Gram. As no cell weighs more than 1, A'A bounds the curvature
+    everywhere: with all of it the objective cannot rise.
+    """
     d, k = loadings.shape
     size = k * (k + 1) // 2
     gram, packed, factor, bound = np.empty(size), np.empty((1, size)), np.empty((1, size)), np.empty(size)

@@ -3,7 +3,7 @@
 A fit is made on the core of the table and completed: rows and columns outside it follow, one side given the other. Both
 are convex. Where the fit had noise, its penalty ridge/2 (|C|^2 + |A|^2), for C'C = A'A, holds there as well: with C of
 unit variance, component m of a row pays ridge |A_m|/sqrt(n), that of a column ridge sqrt(n)/|A_m|. Without noise a
-faint penalty settles what the cells leave open, and is then taken off: what they do determine they determine exactly.
+faint penalty fixes what the cells leave open, and is then removed: so cells determine exactly what they determine.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ _FAINT = 1e-10  # of the curvature
 _SHARE = 0.1  # of the cells, held out for the choice of a number
 _PATIENCE = 3  # numbers beyond the best one that must be worse before the search ends
 _EXACT = 1e-12  # of the squares of the cells: such an error is rounding
-_MOST_ITERATIONS = 60  # a number is judged long before the last digits
+_MOST_ITERATIONS = 60  # numbers of components can be compared long before the last digits
 _ENOUGH = 3e-5  # share of the objective: an iteration that gains less moves no held-out error that matters
-_TOLD = 4  # errors that one line tells of
+_SHOWN = 4  # errors in one line of progress
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class MatrixReport(Shown):
 
 @dataclass(frozen=True)
 class Filling:
-    """One side given the other: latent vectors of rows under known columns, columns under known latent vectors.
+    """One side given the other: latent vectors of rows under given columns, columns under given latent vectors.
 
     The noise of a fit (None: least squares), and what a row's and a column's components cost, in standard form.
     """
@@ -112,28 +112,30 @@ class Filling:
         """c_i for every row of a table, given A and b."""
         start = replace(factors, latent=np.zeros((cells.shape[0], factors.rank)))
         if self.unit != 1.0:
-            cells, start = cells.scaled(1.0 / self.unit), start.scaled(1.0 / self.unit)
-        return self._settled(cells, start, self.row_ridge)
+            cells, start = cells.rescale(1.0 / self.unit), start.rescale(1.0 / self.unit)
+        return self._solve_rows(cells, start, self.row_ridge)
 
     def columns_of(self, cells: Cells, factors: Factors) -> FloatArray:
         """[a_j b_j] for every column of a table, given C: they are the rows of the transposed table."""
         n, d = cells.shape
         transposed = Cells(np.ascontiguousarray(cells.rows(0, n).T))
         extended = factors.extend(factors.latent)
-        return self._settled(transposed, Factors(np.zeros((d, extended.shape[1])), extended, None), self.column_ridge)
+        return self._solve_rows(
+            transposed, Factors(np.zeros((d, extended.shape[1])), extended, None), self.column_ridge
+        )
 
-    def _settled(self, cells: Cells, start: Factors, ridge: FloatArray) -> FloatArray:
+    def _solve_rows(self, cells: Cells, start: Factors, ridge: FloatArray) -> FloatArray:
         descent = Descent(cells, self.noise or 0.0, row_ridge=ridge)
         with one_blas_thread():
-            settled = descent.settle_rows(start)
+            solution = descent.converge_rows(start)
             if self.exact:
-                settled = replace(descent, row_ridge=None).settle_rows(settled)
-            return settled.latent
+                solution = replace(descent, row_ridge=None).converge_rows(solution)
+            return solution.latent
 
 
 @dataclass(frozen=True)
 class MatrixFit:
-    """Factors of the whole table in their gauge, what is identified, and how they came about.
+    """Factors of the whole table in their gauge, what is identified, and the report.
 
     ``latent_mean`` is the mean of C over the rows that the fit rests on. ``filling`` finds latent vectors of further
     rows. ``errors`` are there where the method has a noise.
@@ -159,8 +161,8 @@ class MatrixFit:
         ]
         if self.errors is not None:
             expected += [(self.errors.latent, (n, k)), (self.errors.loadings, (d, k))]
-        said = (self.report.n_rows, self.report.n_features, self.report.n_components)
-        fits = said == (n, d, k) and (self.errors is None) == (self.report.noise is None)
+        reported = (self.report.n_rows, self.report.n_features, self.report.n_components)
+        fits = reported == (n, d, k) and (self.errors is None) == (self.report.noise is None)
         if not fits or any(array.shape != shape for array, shape in expected):
             raise InvalidDataError("its parts do not belong together")
 
@@ -177,7 +179,7 @@ def recover_matrix(
     start: Factors | None = None,
     progress: Progress = no_progress,
 ) -> MatrixFit:
-    """Choose the number of components where that is asked for, fit them, and report.
+    """Choose the number of components where it is "auto", fit them, and report.
 
     ``seed`` chooses the cells that are held out for the choice. ``start`` are factors to go on from, used where their
     shapes are those of the fit.
@@ -187,7 +189,7 @@ def recover_matrix(
     stored = cells.values.data if hasattr(cells.values, "toarray") else cells.values
     size = float(np.nanmax(stored, initial=0.0))
     unit = 1.0 if size == 0.0 or 1.0 / _USUAL < size < _USUAL else 2.0 ** round(math.log2(size))
-    table = cells if unit == 1.0 else cells.scaled(1.0 / unit)
+    table = cells if unit == 1.0 else cells.rescale(1.0 / unit)
     task = Task(table, 1, free_bias, tolerance, max_iterations, None, progress, unit)
     errors: tuple[tuple[int, float], ...] = ()
     fewer: Factors | None = None
@@ -203,24 +205,24 @@ def recover_matrix(
     if start is not None:
         shapes = start.latent.shape, start.loadings.shape, start.bias is not None
         fits = shapes == ((n, k), (d, k), free_bias)
-        start, fewer = (start.scaled(1.0 / unit), None) if fits else (None, fewer)
+        start, fewer = (start.rescale(1.0 / unit), None) if fits else (None, fewer)
     task = replace(task, n_components=int(k), start=start, fewer=fewer)
     if unit != 1.0:
-        task = replace(task, progress=task.watched_through(lambda factors: factors.scaled(unit)))
+        task = replace(task, progress=task.progress_of_part(lambda factors: factors.rescale(unit)))
     fit = fit_task(task, method, gauge)
     fit = replace(fit, report=replace(fit.report, component_errors=errors))
     return fit if unit == 1.0 else _in_unit(fit, unit)
 
 
 def _in_unit(fit: MatrixFit, unit: float) -> MatrixFit:
-    """The fit of a table whose values are so many times as large."""
+    """The fit of the table multiplied by ``unit``."""
     noise, errors = fit.report.noise, fit.errors
     if errors is not None:
         bias = None if errors.bias is None else errors.bias * unit
         errors = replace(errors, loadings=errors.loadings * unit, bias=bias)
     report = replace(fit.report, noise=None if noise is None else noise * unit)
     filling = replace(fit.filling, unit=unit)
-    return replace(fit, factors=fit.factors.scaled(unit), report=report, filling=filling, errors=errors)
+    return replace(fit, factors=fit.factors.rescale(unit), report=report, filling=filling, errors=errors)
 
 
 def warn_of(fit: MatrixFit, names: Sequence[str] | None) -> None:
@@ -229,8 +231,8 @@ def warn_of(fit: MatrixFit, names: Sequence[str] | None) -> None:
     if report.weak_columns:
         weak = label_columns(~fit.conditions.column_identifiable, names)
         warn(
-            f"Not determined by their values above the floor: {weak}. What is said of them"
-            " is filled in. Lower n_components, add rows or leave these columns out (drop=).",
+            f"Not determined by their values above the floor: {weak}. Their loadings and bias"
+            " are filled in. Lower n_components, add rows or leave these columns out (drop=).",
             "weak-columns",
         )
     if report.weak_rows:
@@ -274,11 +276,10 @@ def fit_task(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
     with one_blas_thread():
         rows, columns, positives = find_core(cells, task.n_components, task.free_bias)
 
-    def placed(factors: Factors) -> Factors:
+    def embed(factors: Factors) -> Factors:
         """Factors of the core as those of the whole table, 0 outside the core."""
-        whole = Factors(
-            np.zeros((n, factors.rank)), np.zeros((d, factors.rank)), None if factors.bias is None else np.zeros(d)
-        )
+        k, bias = factors.rank, None if factors.bias is None else np.zeros(d)
+        whole = Factors(np.zeros((n, k)), np.zeros((d, k)), bias)
         whole.latent[rows], whole.loadings[columns] = factors.latent, factors.loadings
         if whole.bias is not None:
             whole.bias[columns] = factors.bias
@@ -286,19 +287,19 @@ def fit_task(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
 
     if not (rows.all() and columns.all()):
         start, fewer = (None if given is None else given.of(rows, columns) for given in (task.start, task.fewer))
-        part, progress = cells.part(rows, columns), task.watched_through(placed)
+        part, progress = cells.part(rows, columns), task.progress_of_part(embed)
         task = replace(task, cells=part, start=start, fewer=fewer, progress=progress)
     with one_blas_thread() if math.prod(task.cells.shape) < _SMALL else nullcontext():
         recovered = method.recover(task)
     with one_blas_thread():
         standard = recovered.factors.standard()
         filling = Filling.after(standard, recovered.noise, recovered.ridge)
-        whole = placed(standard)
+        whole = embed(standard)
         if not rows.all():
             whole.latent[~rows] = filling.latent_of(cells.part(~rows, columns), standard)
         found = conditions(cells, whole, columns)
         guessed = ~(columns & found.column_identifiable)
-        if guessed.any():  # set anew from the latent vectors that are known, or from all if none is
+        if guessed.any():  # fitted again from the latent vectors that are determined, or from all if none is
             sure = found.row_identifiable
             sure = sure if sure.any() else np.ones(n, dtype=bool)
             extended = whole.extended.copy()
@@ -306,7 +307,7 @@ def fit_task(task: Task, method: MatrixMethod, gauge: str) -> MatrixFit:
             whole = whole.with_extended(extended)
         moved = in_gauge(recovered.factors, "kept" if recovered.fixed_bias else gauge)
         mean: FloatArray = (moved.latent - standard.latent)[0]  # of the core's rows
-        whole = whole.shifted(-mean)
+        whole = whole.shift(-mean)
         errors = None if recovered.noise is None else standard_errors(cells, whole, recovered.noise)
         seen = sizes_of(cells)[1]
     report = MatrixReport(
@@ -359,14 +360,14 @@ def choose_components(
 
         return np.concatenate(tile_by_tile(task.cells, at))
 
-    def told(step: Step) -> None:  # iterations on the way to a choice are no state to go on from
+    def forward(step: Step) -> None:  # iterations on the way to a choice are no state to go on from
         task.progress(Step(CHOOSING, number, words=f"{number} components, {step.words}"))
 
-    trial = replace(task, cells=shown, max_iterations=_MOST_ITERATIONS, start=None, enough=_ENOUGH, progress=told)
+    trial = replace(task, cells=shown, max_iterations=_MOST_ITERATIONS, start=None, enough=_ENOUGH, progress=forward)
     losses: list[FloatArray] = []
     errors: list[tuple[int, float]] = []
     tried: list[Factors] = []
-    norm = float(row_losses(None).sum()) or 1.0
+    total = float(row_losses(None).sum()) or 1.0
     for number in range(1, max(1, min(n, d) // 2) + 1):
         try:
             factors = fit(replace(trial, n_components=number))
@@ -375,24 +376,24 @@ def choose_components(
         trial = replace(trial, fewer=factors)  # where the next number begins
         tried.append(factors)
         losses.append(row_losses(factors))
-        errors.append((number, float(np.sqrt(losses[-1].sum() / norm))))
-        words = ", ".join(f"{number}: {error:.2g}" for number, error in errors[-_TOLD:])
+        errors.append((number, float(np.sqrt(losses[-1].sum() / total))))
+        words = ", ".join(f"{number}: {error:.2g}" for number, error in errors[-_SHOWN:])
         task.progress(Step(CHOOSING, number, words=f"held-out error by number {words}", state=errors[-1]))
         best = int(np.argmin([loss.sum() for loss in losses]))
-        if losses[-1].sum() <= _EXACT * norm or number - (best + 1) >= _PATIENCE:
+        if losses[-1].sum() <= _EXACT * total or number - (best + 1) >= _PATIENCE:
             break
     if not losses:
         raise InvalidDataError("No component can be fitted: too few values above the floor.")
-    chosen = _smallest_as_good(losses, norm)
+    chosen = _smallest_as_good(losses, total)
     return chosen, tuple(errors), tried[chosen - 2] if chosen > 1 else None
 
 
-def _smallest_as_good(losses: list[FloatArray], norm: float) -> int:
+def _smallest_as_good(losses: list[FloatArray], total: float) -> int:
     totals = np.array([loss.sum() for loss in losses])
     best = int(np.argmin(totals))
     for index, loss in enumerate(losses):
         difference = loss - losses[best]
         error = float(difference.std(ddof=1)) * np.sqrt(len(difference)) if len(difference) > 1 else 0.0
-        if difference.sum() <= max(error, _EXACT * norm):
+        if difference.sum() <= max(error, _EXACT * total):
             return index + 1
     return best + 1

@@ -35,7 +35,9 @@ _ROUNDING = 1e-13  # a loss that rose by less has not risen
 _SINGLE_DAMPING, _DOUBLE_DAMPING = 1e-6, 1e-13  # what Grams in that precision do not resolve, relative to a diagonal
 _LITTLE = 1e-12  # share of a row's objective: a careful step that gains less is the last
 _MUCH_BETTER = 0.25
-_FARTHEST = 1e9  # of a factor, values being about 1: beyond are rounding over rounding, and single precision's end
+_FARTHEST = (
+    1e9  # of a factor, values being about 1: beyond it are quotients of rounding, and overflow in single precision
+)
 _HARD = 1e-3  # relative pivot below which a row's Gram is formed anew in double precision
 _CG_ACCURACY, _CG_ROUNDS = 3e-2, 40
 
@@ -92,8 +94,8 @@ class Descent:
         """The sums at given factors."""
         return self._state(factors, self._by_tile(lambda rows: self._at(factors, rows).column_sums()))
 
-    def settle_rows(self, factors: Factors, rounds: int = 100) -> Factors:
-        """Rows alone, until they stand still: the latent vectors of a table whose columns are known."""
+    def converge_rows(self, factors: Factors, rounds: int = 100) -> Factors:
+        """Rows alone, until they stand still: the latent vectors of a table under given columns."""
         for _ in range(rounds):
             after = self._moved_rows(factors)[0].factors
             moved = float(np.abs(after.latent - factors.latent).max(initial=0.0))
@@ -333,5 +335,5 @@ class _TileFit:
 
 
 def _in_range(factors: FloatArray) -> FloatArray:
-    """What no curvature to speak of carried off stays where its squares are numbers; the objective then judges it."""
+    """Factors clipped to where squares are finite; the objective then decides on steps of almost no curvature."""
     return np.clip(np.nan_to_num(factors), -_FARTHEST, _FARTHEST)

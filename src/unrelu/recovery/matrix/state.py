@@ -1,4 +1,4 @@
-"""A recovery that can be stopped and gone on with: its state in a file, and the table and request it belongs to."""
+"""Matrix recovery that can be stopped and continued: its state in a file, with the table and options it belongs to."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _EVERY = 5.0  # seconds
 _PATIENCE = 20.0  # a state is written for at most about a twentieth of the time
 
 
-def recover_kept(
+def recover_with_state(
     path: FilePath,
     facts: Mapping[str, Any],
     cells: Cells,
@@ -40,7 +40,7 @@ def recover_kept(
     """:func:`recover_matrix` with its state kept in a file, and gone on from where there is such a file.
 
     ``facts`` say more of what the state belongs to, such as the floor: a file of another table or request is refused.
-    An interrupt carries a note on how to go on. The file stays, whatever comes of the run.
+    An interrupt carries a note on how to go on. The file stays in any case.
     """
     own = {"n_components": n_components, "method": method_name(method), "gauge": gauge}
     drawn = {"seed": seed} if n_components == "auto" else {}
@@ -68,7 +68,7 @@ def recover_kept(
 
 
 def fingerprint(cells: Cells, **request: Any) -> dict[str, Any]:
-    """What a state belongs to: the table (its shape, and a hash of its cells) and what is asked of it."""
+    """The facts that a state belongs to: the table (its shape, and a hash of its cells) and the options."""
 
     def digest(values: FloatArray, _: slice) -> bytes:  # every zero and every missing cell is the same
         doubles = values.astype("<f8") + 0.0
@@ -125,7 +125,7 @@ class MatrixState:
 
 
 def _differences(theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> list[str]:
-    """What is not the same, in words; heights of tables of different shapes or floors need no word."""
+    """The differences in words; cells of tables of different sizes or floors are not compared."""
 
     def in_words(value: Any) -> str:
         if isinstance(value, list):
@@ -156,10 +156,10 @@ def _plain(value: Any) -> Any:
 
 
 class Keeper:
-    """A watch that writes the state to a file, at most every few seconds, and once more when its block is left.
+    """A progress callback that writes the state to a file, at most every few seconds, and when its block ends.
 
-    It is left at the end, by an error or by Ctrl-C: the file then holds the last iteration that was finished.
-    ``progress`` hears the same, with the iterations of the state gone on from, ``before``, counted.
+    The block ends at the end of the run, by an error or by Ctrl-C: the file then holds the last finished iteration.
+    ``progress`` is called with the same steps, whose iterations include those of the earlier state ``before``.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class Keeper:
         self._progress(step)
 
     def how_to_go_on(self) -> str:
-        """One line for whoever has stopped the run."""
+        """One line for the user after an interrupt."""
         if self.latest is None:
             return "Stopped before the first iteration: there is nothing new to keep."
         at = f"iteration {self.latest.iterations:,} (relative residual {self.latest.residual:.3g})"

@@ -1,4 +1,4 @@
-"""All that a page says, in plain numbers: of columns, of pairs, and what only rows can tell."""
+"""All numbers of a page: of columns, of pairs, and of rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from unrelu.posterior.cells import Cells, SampledCells
 from unrelu.posterior.marginals import CutNormals, imputed
 from unrelu.report.check import column_order
 from unrelu.report.model import strongest_pairs
-from unrelu.report.outliers import OutlierCellCounts
+from unrelu.report.outliers import OutlyingCells
 from unrelu.report.pictures import Numbers, evenly
 from unrelu.report.tables import facts, labels, margin_words
 from unrelu.tables import ArraySamples
@@ -33,16 +33,16 @@ _BARS, _FAR = 28, 3.3  # bars of a histogram; how far a curve goes, in standard 
 _MANY, _POINTS, _FEW_POINTS = 300, 56, 28  # from so many columns on curves have fewer points: pages must stay small
 _SCALE_POINTS, _SCALE_END = 65, 4.0  # of a column's curve f, for axes in the user's units
 _MOST_LINES, _GROUPS = 500, 200  # of the heat map: with more columns it has 200, and a cell stands for several pairs
-_ORDERED = 300  # columns up to which leaves are turned so that neighbours are alike
+_ORDERED = 300  # columns up to which the order of the leaves is optimal
 _SCATTER_CELLS, _FEWEST_POINTS, _MOST_POINTS = 60_000, 40, 600
 _STRONGEST = 12
-_SHARES, _COMPONENTS, _LOADINGS = 15, 4, 8  # of components: shares, those told, columns of each
+_SHARES, _COMPONENTS, _LOADINGS = 15, 4, 8  # of components: shares, components with loadings, columns of each
 _STEPS, _UNKNOWN = 10_000, 32_767  # a correlation is kept to four digits
 _WORST = 6  # columns and pairs of a check
 _SIMULATIONS = ((40, 99), (150, 39), (500, 19))  # tables that are simulated for so many columns; none for more
 MOST_COLUMNS = 600  # a row's score costs as the square of its columns, filling in a cell as their cube
-_ROWS, _CELLS = 15, 15  # odd ones that are shown
-_MOST_WORK = 1e9  # rows whose cells are looked at, one by one, times the cube of the columns
+_ROWS, _CELLS = 15, 15  # outlying ones that are shown
+_MOST_WORK = 1e9  # rows whose cells are scored, times the cube of the columns
 _MOST_FILLING, _MOST_FILLED = 2e9, 2_000  # the same of rows whose cells are filled in; rows
 
 
@@ -54,45 +54,49 @@ def rounded(values: FloatArray | Iterable[float], digits: int = 4) -> list[float
 # --- columns --------------------------------------------------------------------------------------
 
 
-class Looked:
-    """A sample of the rows with their numbers in the table (from 0), and counts over all rows, per column."""
+Sample = tuple[SampledCells, Numbers]
+"""A sample of the rows; and cells at the floor, at the ceiling and missing (3 x columns), counted over all rows."""
 
-    def __init__(self, blocks: Iterable[Cells], n_features: int, seed: int) -> None:
-        self.floored, self.at_ceiling, self.missing = counts = np.zeros((3, n_features), dtype=np.int64)
 
-        def counted(block: Cells) -> Cells:
-            kinds = (block.censoring < 0, block.censoring > 0, np.isnan(block.given))
-            for count, which in zip(counts, kinds, strict=True):
-                count += np.count_nonzero(which, axis=0)
-            return block
+def sampled(blocks: Iterable[Cells], n_features: int, seed: int) -> Sample:
+    """A sample of the rows and the counts, in one pass."""
+    counts = np.zeros((3, n_features), dtype=np.int64)
 
-        most = int(np.clip(_MOST_CELLS // n_features, _FEWEST_ROWS, _MOST_ROWS))
-        self.sample = SampledCells.of(map(counted, blocks), most, seed)
+    def counted(block: Cells) -> Cells:
+        kinds = (block.censoring < 0, block.censoring > 0, np.isnan(block.given))
+        for count, which in zip(counts, kinds, strict=True):
+            count += np.count_nonzero(which, axis=0)
+        return block
 
-    def facts(self) -> dict[str, Any]:
-        """Counts over the whole table."""
-        cells = self.sample.n_rows * len(self.missing)
-        hidden = {"floored": self.floored, "at_ceiling": self.at_ceiling, "missing": self.missing}
-        return {
-            "n_rows": self.sample.n_rows,
-            "n_columns": len(self.missing),
-            **{f"share_{name}": float(count.sum()) / cells for name, count in hidden.items()},
-            "n_looked_at": len(self.sample.cells.given),
-        }
+    most = int(np.clip(_MOST_CELLS // n_features, _FEWEST_ROWS, _MOST_ROWS))
+    return SampledCells.of(map(counted, blocks), most, seed), counts
 
-    def first(self, rows: int) -> Cells:
-        """So many rows of the sample: they are in the order of the table, so they are taken evenly."""
-        cells = self.sample.cells
-        return cells if len(cells.given) <= rows else cells.of_rows(evenly(len(cells.given), rows))
+
+def table_facts(sample: Sample) -> dict[str, Any]:
+    """Counts over the whole table."""
+    (rows, counts), kinds = sample, ("floored", "at_ceiling", "missing")
+    shares = counts.sum(axis=1) / (rows.n_rows * counts.shape[1])
+    return {
+        "n_rows": rows.n_rows,
+        "n_columns": counts.shape[1],
+        **{f"share_{kind}": float(share) for kind, share in zip(kinds, shares, strict=True)},
+        "n_sampled": len(rows.cells.given),
+    }
+
+
+def _first(sample: Sample, rows: int) -> Cells:
+    """Some rows of the sample, evenly spread, as they are in the order of the table."""
+    cells = sample[0].cells
+    return cells if len(cells.given) <= rows else cells.of_rows(evenly(len(cells.given), rows))
 
 
 def column_numbers(
-    model: RectifiedGaussian, looked: Looked | None, mean_stderr: FloatArray | None
+    model: RectifiedGaussian, sample: Sample | None, mean_stderr: FloatArray | None
 ) -> dict[str, FloatArray]:
-    """Per column. Naive: of the table as it stands, cells at a limit taken for their limit.
+    """Numbers per column. Naive: of the table as it stands, with cells at a limit taken for that limit.
 
-    Mean, median and std are those of the uncut column, in the user's units; shift is how far the learned mean is from
-    the naive one, in learned standard deviations.
+    Mean, median and std are those of the column before censoring, in the user's units; shift is the difference of the
+    learned and the naive mean, in learned standard deviations.
     """
     d = model.n_features
     uncut = model.column_summary(below="latent")
@@ -101,15 +105,15 @@ def column_numbers(
     normal = np.array([model.margins is None or model.margins[j].kind == "normal" for j in range(d)])
     naive, missing = np.full((2, d), np.nan), unknown
     with np.errstate(invalid="ignore", divide="ignore"):
-        if looked is None:
+        if sample is None:
             floored = ndtr((model.latent.floor - model.mean) / np.maximum(model.std, 1e-300))
         else:
-            n_rows = looked.sample.n_rows
-            floored = (looked.floored + looked.at_ceiling) / (n_rows - looked.missing)
-            missing = looked.missing / n_rows
-            for j, column in enumerate(looked.sample.cells.given.T):
-                if len(known := column[~np.isnan(column)]):
-                    naive[:, j] = known.mean(), np.median(known)
+            rows, (at_floor, at_ceiling, n_missing) = sample
+            floored = (at_floor + at_ceiling) / (rows.n_rows - n_missing)
+            missing = n_missing / rows.n_rows
+            for j, column in enumerate(rows.cells.given.T):
+                if len(values := column[~np.isnan(column)]):
+                    naive[:, j] = values.mean(), np.median(values)
         shift = np.where(std > 0.0, (mean - naive[0]) / std, np.nan)
     floor, ceiling = (np.where(np.isfinite(limit), limit, np.nan) for limit in (model.floor, model.ceiling))
     return {
@@ -127,12 +131,12 @@ def column_numbers(
     }
 
 
-def column_lists(model: RectifiedGaussian, looked: Looked | None, mean_stderr: FloatArray | None) -> dict[str, Any]:
+def column_lists(model: RectifiedGaussian, sample: Sample | None, mean_stderr: FloatArray | None) -> dict[str, Any]:
     """Lists with one item per column, for JSON and csv."""
     margins = (
         ["normal"] * model.n_features if model.margins is None else [margin_words(margin) for margin in model.margins]
     )
-    numbers = column_numbers(model, looked, mean_stderr)
+    numbers = column_numbers(model, sample, mean_stderr)
     return {"name": list(labels(model)), "margins": margins, **{name: rounded(v, 6) for name, v in numbers.items()}}
 
 
@@ -145,30 +149,30 @@ def scale_points(model: RectifiedGaussian, j: int) -> list[float | None] | None:
         return rounded(model.margins[j].from_latent(model.mean[j] + model.std[j] * z), 5)
 
 
-def picture(model: RectifiedGaussian, j: int, looked: Looked | None) -> dict[str, Any] | None:
-    """Paths of an SVG of 160 x 44: bars of what is seen, the curve, its part beyond a limit, and where the limit is.
+def picture(model: RectifiedGaussian, j: int, sample: Sample | None) -> dict[str, Any] | None:
+    """Paths of an SVG of 160 x 44: bars of the seen values, the curve, its part below a limit, and the limit.
 
-    The scale is one on which the uncut column is normal; None for a column that is constant in the model.
+    The scale is one on which the column is normal before censoring; None for a column that is constant in the model.
     """
-    latent, norm = model.latent, float(model.std[j])
-    if norm == 0.0:
+    latent, std = model.latent, float(model.std[j])
+    if std == 0.0:
         return None
     z = np.linspace(-_FAR, _FAR, _POINTS if model.n_features <= _MANY else _FEW_POINTS)
-    cut = [float((limit[j] - latent.mean[j]) / norm) for limit in (latent.floor, latent.ceiling)]
+    cut = [float((limit[j] - latent.mean[j]) / std) for limit in (latent.floor, latent.ceiling)]
     z = np.unique([*z, *(place for place in cut if -_FAR < place < _FAR)])
-    seen, n_known = np.empty(0), 1
-    if looked is not None:
-        cells = looked.sample.cells
-        seen = (cells.latent[~cells.hidden[:, j], j] - latent.mean[j]) / norm
-        n_known = max(int(np.count_nonzero(~np.isnan(cells.given[:, j]))), 1)
-    # Where the curve and nearly all that is seen lie, in standard deviations.
+    seen, n_values = np.empty(0), 1
+    if sample is not None:
+        cells = sample[0].cells
+        seen = (cells.latent[~cells.hidden[:, j], j] - latent.mean[j]) / std
+        n_values = max(int(np.count_nonzero(~np.isnan(cells.given[:, j]))), 1)
+    # Where the curve and nearly all seen values lie, in standard deviations.
     lowest, highest = np.quantile(seen, [0.001, 0.999]) if len(seen) else (0.0, 0.0)
     low, high = min(-_FAR, float(lowest)), max(_FAR, float(highest))
     edges = np.linspace(low, high, _BARS + 1)
-    if inside := [place for place in cut if low < place < high]:  # a limit is an edge: no bar is half beyond it
+    if inside := [place for place in cut if low < place < high]:  # a limit is an edge: no bar lies on both sides of it
         width = edges[1] - edges[0]
         edges = inside[0] + width * (np.arange(_BARS + 2) - np.ceil((inside[0] - low) / width))
-    bars = np.histogram(np.clip(seen, low, high), edges)[0] / (n_known * (edges[1] - edges[0]))
+    bars = np.histogram(np.clip(seen, low, high), edges)[0] / (n_values * (edges[1] - edges[0]))
     density = np.exp(-0.5 * z * z) / np.sqrt(2.0 * np.pi)
     top = max(float(density.max()), float(bars.max()))
 
@@ -197,16 +201,16 @@ def picture(model: RectifiedGaussian, j: int, looked: Looked | None) -> dict[str
 
 
 def pair_facts(model: RectifiedGaussian, naive: FloatArray | None, stderr: FloatArray | None) -> dict[str, Any]:
-    """For the heat map: upper triangles of lines x lines, row by row, the diagonal left out where it says nothing.
+    """For the heat map: upper triangles of lines x lines, row by row, without the diagonal where a line is one column.
 
-    ``naive`` and ``stderr`` may be unknown. With more columns than lines, a cell stands for several pairs and shows the
+    ``naive`` and ``stderr`` may be None. With more columns than lines, a cell stands for several pairs and shows the
     one of the largest latent correlation; "first" and "second" are its columns.
     """
     order = column_order(model.correlation, _ORDERED)
     first, second, lines = shown_pairs(model.correlation, order)
-    known = {"latent": model.correlation, "naive": naive, "stderr": stderr}
+    numbers = {"latent": model.correlation, "naive": naive, "stderr": stderr}
     packed = {}
-    for name, values in known.items():
+    for name, values in numbers.items():
         if values is not None:  # base64 of 16-bit integers, little end first
             steps = np.round(np.clip(values[first, second], -2.0, 2.0) * _STEPS)
             steps = np.where(np.isnan(steps), _UNKNOWN, steps).astype("<i2")
@@ -214,11 +218,8 @@ def pair_facts(model: RectifiedGaussian, naive: FloatArray | None, stderr: Float
     grouped = {} if lines == model.n_features else {"first": first.tolist(), "second": second.tolist()}
     strongest = []
     for i, j in strongest_pairs(model.correlation, _STRONGEST):
-        told = {
-            name: None if known[name] is None else rounded([known[name][i, j]])[0]  # type: ignore[index]
-            for name in ("latent", "stderr", "naive")
-        }
-        strongest.append({"first": i, "second": j, **told})
+        of_pair = {name: None if each is None else rounded([each[i, j]])[0] for name, each in numbers.items()}
+        strongest.append({"first": i, "second": j, **of_pair})
     return {"lines": lines, "order": order.tolist(), **packed, **grouped, "strongest": strongest}
 
 
@@ -241,39 +242,39 @@ def shown_pairs(latent: FloatArray, order: Numbers) -> tuple[Numbers, Numbers, i
 
 
 def pairwise_correlation(x: FloatArray) -> FloatArray:
-    """Pearson's, every pair from the rows that have both; NaN where that is nothing, or a column does not vary."""
+    """Pearson's, every pair from the rows that have both; NaN where there is no such row, or a column is constant."""
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        known = ~np.isnan(x)
-        size = np.nanmax(np.where(known, np.abs(x), 0.0), axis=0, initial=0.0)
+        seen = ~np.isnan(x)
+        size = np.nanmax(np.where(seen, np.abs(x), 0.0), axis=0, initial=0.0)
         x = x / np.where(size > 0.0, size, 1.0)  # squares of huge numbers would overflow
-        centre = np.where(known.any(axis=0), np.where(known, x, 0.0).sum(axis=0) / known.sum(axis=0), 0.0)
-        z = np.where(known, x - centre, 0.0)
-        if known.all():
+        centre = np.where(seen.any(axis=0), np.where(seen, x, 0.0).sum(axis=0) / seen.sum(axis=0), 0.0)
+        z = np.where(seen, x - centre, 0.0)
+        if seen.all():
             cross, square = z.T @ z, np.sum(z * z, axis=0)
             cross = cross / np.sqrt(np.outer(square, square))
         else:
-            k = known.astype(np.float64)
+            k = seen.astype(np.float64)
             n, total, square = k.T @ k, z.T @ k, (z * z).T @ k
             spread = square - total**2 / n
             cross = (z.T @ z - total * total.T / n) / np.sqrt(spread * spread.T)
-    varies = np.array([len(np.unique(column[there])) > 1 for column, there in zip(x.T, known.T, strict=True)])
+    varies = np.array([len(np.unique(column[there])) > 1 for column, there in zip(x.T, seen.T, strict=True)])
     found = np.where(np.outer(varies, varies), np.clip(cross, -1.0, 1.0), np.nan)
     np.fill_diagonal(found, 1.0)
     return found
 
 
-def scatter_facts(model: RectifiedGaussian, looked: Looked) -> dict[str, Any]:
+def scatter_facts(model: RectifiedGaussian, sample: Sample) -> dict[str, Any]:
     """Rows for scatter plots, few enough for a page: values to four digits, and a letter for every cell.
 
     ``marks``: s seen, f at a floor, c at a ceiling, m missing.
     """
     most = int(np.clip(_SCATTER_CELLS // model.n_features, _FEWEST_POINTS, _MOST_POINTS))
-    cells = looked.first(most)
+    cells = _first(sample, most)
     by_mark = np.where(cells.censoring < 0, "f", np.where(cells.censoring > 0, "c", "s"))
     letters = np.where(np.isnan(cells.given), "m", by_mark)
     return {
         "rows": len(cells.given),
-        "of": looked.sample.n_rows,
+        "of": sample[0].n_rows,
         "values": [rounded(column) for column in cells.given.T],
         "marks": ["".join(column) for column in letters.T],
         "mean": rounded(model.mean, 5),
@@ -285,8 +286,8 @@ def scatter_facts(model: RectifiedGaussian, looked: Looked) -> dict[str, Any]:
 def component_facts(latent: FloatArray, naive: FloatArray | None) -> dict[str, Any]:
     """Shares of the variance (columns standardized), naive ones beside them, and the first components' loadings.
 
-    A loading is the correlation of a column with the component. Components are told as long as their share is above
-    that of a single column.
+    A loading is the correlation of a column with the component. Only components with a larger share than a single
+    column have loadings.
     """
     d = len(latent)
 
@@ -301,8 +302,8 @@ def component_facts(latent: FloatArray, naive: FloatArray | None) -> dict[str, A
         loadings = vectors[:, k] * np.sqrt(values[k])
         loadings = loadings * (1.0 if loadings[np.argmax(np.abs(loadings))] >= 0.0 else -1.0)  # the largest is positive
         few = np.argsort(-np.abs(loadings), kind="stable")[:_LOADINGS].tolist()
-        told = [{"column": j, "loading": round(float(loadings[j]), 3)} for j in few]
-        components.append({"share": float(values[k] / d), "loadings": told})
+        largest = [{"column": j, "loading": round(float(loadings[j]), 3)} for j in few]
+        components.append({"share": float(values[k] / d), "loadings": largest})
     own = None if naive is None or np.isnan(naive).any() else leading(naive)[0]
     return {
         "shares": rounded(values / d),
@@ -311,27 +312,27 @@ def component_facts(latent: FloatArray, naive: FloatArray | None) -> dict[str, A
     }
 
 
-# --- can the model be trusted ---------------------------------------------------------------------
+# --- does the model fit ---------------------------------------------------------------------------
 
 
 def simulations(n_features: int, wanted: int | None) -> int:
     """How many tables to simulate: fewer for wide ones, none for those that would take minutes."""
     if wanted is not None:
         if wanted != 0:
-            Simulations(wanted)  # which refuses what is too few
+            Simulations(wanted)  # which refuses too few
         return wanted
     return next((number for most, number in _SIMULATIONS if n_features <= most), 0)
 
 
-def check_told(check: Callable[[], FitCheck], words: Callable[[str], str]) -> dict[str, Any]:
-    """The check's verdict and its worst columns and pairs, or why there is none."""
+def check_facts(check: Callable[[], FitCheck], words: Callable[[str], str]) -> dict[str, Any]:
+    """The check's sentence and its worst columns and pairs, or why there is no check."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the check says it in its own way
+            warnings.simplefilter("ignore")  # the check has its own words for them
             found = check()
     except UnreluError as reason:
         return {"verdict": words(f"Whether the model fits was not checked: {reason}"), "fits": None}
-    told = facts(found)
+    entries = facts(found)
     return {
         "verdict": words(found.verdict),
         "fits": found.fits,
@@ -339,15 +340,15 @@ def check_told(check: Callable[[], FitCheck], words: Callable[[str], str]) -> di
         "n_simulations": found.n_simulations,
         "n_looked_at": found.n_looked_at,
         "column_adjusted_p_values": found.column_adjusted,
-        "worst_columns": [told["columns"][j] for j in found.worst_columns(_WORST)],
-        "worst_pairs": told["worst_pairs"][:_WORST],
+        "worst_columns": [entries["columns"][j] for j in found.worst_columns(_WORST)],
+        "worst_pairs": entries["worst_pairs"][:_WORST],
     }
 
 
-# --- odd rows and cells ---------------------------------------------------------------------------
+# --- outlying rows and cells ----------------------------------------------------------------------
 
 
-def odd_facts(
+def outlier_facts(
     model: RectifiedGaussian,
     table: Any,
     blocks: Iterable[Cells],
@@ -359,10 +360,10 @@ def odd_facts(
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", about("singular"))
         detector = FloorOutlierDetector.from_model(model, **how).with_progress(progress)
-        verdict = detector.judge(table, top=_ROWS)
-        rows = facts(verdict, detector, ids)
-        few = int(np.clip(_MOST_WORK // model.n_features**3, _ROWS, len(verdict.scores)))
-        most_outlying = np.sort(np.argsort(verdict.scores, kind="stable")[:few])
+        scored = detector.score_table(table, top=_ROWS)
+        rows = facts(scored, detector, ids)
+        few = int(np.clip(_MOST_WORK // model.n_features**3, _ROWS, len(scored.scores)))
+        most_outlying = np.sort(np.argsort(scored.scores, kind="stable")[:few])
         parts, first = [], 0
         for block in blocks:
             inside = (most_outlying >= first) & (most_outlying < first + len(block.given))
@@ -370,31 +371,31 @@ def odd_facts(
             first += len(block.given)
         cells = functools.reduce(Cells.joined, parts)
         chosen = ArraySamples(cells.given, feature_names=model.feature_names)
-        judged = detector.outlier_score(chosen), detector.cell_probabilities(chosen)
-        told = OutlierCellCounts(model, judged, [cells], _CELLS, ids, most_outlying).facts(_CELLS)
+        scores = detector.cell_outlier_score(chosen, signed=True), detector.cell_probabilities(chosen)
+        entries = OutlyingCells(model, scores, [cells], _CELLS, ids, most_outlying).facts(_CELLS)
     return {
         "n_rows": rows["rows"],
         "flagged": rows["flagged"],
         "expected_if_clean": rows["expected_if_clean"],
         "false_alarm_rate": rows["false_alarm_rate"],
         "rows": rows["most_outlying"],
-        "rows_whose_cells_were_looked_at": few,
-        "cells_beyond_4": told["cells_beyond_4"],
-        "cells": told["most_outlying_cells"],
+        "rows_whose_cells_were_scored": few,
+        "cells_beyond_4": entries["cells_beyond_4"],
+        "cells": entries["most_outlying_cells"],
     }
 
 
-# --- what is under the floor ----------------------------------------------------------------------
+# --- values below the floor -----------------------------------------------------------------------
 
 
-def filling_facts(model: RectifiedGaussian, looked: Looked) -> dict[str, Any] | None:
+def filling_facts(model: RectifiedGaussian, sample: Sample) -> dict[str, Any] | None:
     """Per column with cells at a limit, from some rows; None where no such cell is in them.
 
-    ``typical_std``: the root of the mean posterior variance. ``told``: the share by which the rest of a row lowers the
-    variance that a cell beyond its limit has anyway.
+    ``typical_std``: the root of the mean posterior variance. ``explained``: the share of the variance of a cell, given
+    its limit alone, that the rest of its row removes.
     """
     rows = int(np.clip(_MOST_FILLING // model.n_features**3, 20, _MOST_FILLED))
-    cells = looked.first(rows)
+    cells = _first(sample, rows)
     at_limit = cells.censoring != 0
     if not at_limit.any():
         return None
@@ -408,15 +409,15 @@ def filling_facts(model: RectifiedGaussian, looked: Looked) -> dict[str, Any] | 
         latent = cells.of_rows(at).latent[:, j]
         distribution = CutNormals(np.full(n, model.mean[j]), np.full(n, model.std[j]), latent, cells.censoring[at, j])
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            # The spread of the same cells if nothing but their limits were known.
+            # The spread of the same cells given nothing but their limits.
             alone = distribution.moments(functools.partial(_in_user_units, model, j))[1]
             variance, whole = np.mean(std[at, j] ** 2), np.mean(alone**2)
-            told = float(np.clip(1.0 - variance / whole, 0.0, 1.0)) if whole > 0.0 else np.nan
+            explained = float(np.clip(1.0 - variance / whole, 0.0, 1.0)) if whole > 0.0 else np.nan
         places = [np.mean(cells.given[at, j]), *np.quantile(values, [0.05, 0.5, 0.95]), values.mean()]
         numbers = dict(zip(("limit", "low", "median", "high", "mean"), rounded(places, 5), strict=True))
-        spread = dict(zip(("typical_std", "told"), rounded([np.sqrt(variance), told], 3), strict=True))
+        spread = dict(zip(("typical_std", "explained"), rounded([np.sqrt(variance), explained], 3), strict=True))
         columns.append({"column": j, "cells": n, **numbers, **spread})
-    return {"rows": len(cells.given), "of": looked.sample.n_rows, "cells": int(at_limit.sum()), "columns": columns}
+    return {"rows": len(cells.given), "of": sample[0].n_rows, "cells": int(at_limit.sum()), "columns": columns}
 
 
 def _in_user_units(model: RectifiedGaussian, j: int, y: FloatArray) -> FloatArray:

@@ -1,7 +1,7 @@
-"""A page made part by part, every long step told to a watch, and written: one file that needs no other.
+"""A page made part by part, with a progress callback, and written: one file that needs no other.
 
-Template, style, program and chart library go into it; everything from a table is taken for hostile. A part whose facts
-are not there, because there are no rows or too many columns, is left out.
+Template, style, program and chart library go into it; every text from a table is escaped. A part whose facts are
+missing, because there are no rows or too many columns, is left out.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from unrelu.estimators.preparation import prepare
 from unrelu.limits import is_by_cell
 from unrelu.model import RectifiedGaussian
 from unrelu.notebook import plain
-from unrelu.report.page import facts as told
+from unrelu.report.page import facts
 from unrelu.report.tables import diagnostic_words, labels, with_error
 from unrelu.storage import FilePath, atomic_write
 from unrelu.tables.frames import collected, holds_text
@@ -60,11 +60,11 @@ def write_report(
     words: Callable[[str], str] = str,
     progress: Progress = no_progress,
 ) -> dict[str, Any]:
-    """Make a page about X, if it is given, and write it, whole or not at all; its facts.
+    """Write a page about the model and X, if it is given, whole or not at all; return its facts.
 
-    ``learner`` is fitted, or an imputer made from a model. ``command``: how the page was asked for; ``n_simulations``
-    of the check of the fit, 0 for none, None for as many as the number of columns allows; ``words`` turns the library's
-    words into those of whoever reads the page.
+    ``learner`` is fitted, or an imputer made from a model. ``command``: the command line, if it was one;
+    ``n_simulations`` of the check of the fit, 0 for none, None for as many as the number of columns allows; ``words``
+    turns the library's parameters into options of the command line.
     """
     check_report()
     begin, model, table = time.perf_counter(), learner.distribution_, X
@@ -74,22 +74,22 @@ def write_report(
         table = collected(table)
         if is_by_cell(learner.floor, learner.ceiling) or holds_text(table):
             table = prepare(table, floor=learner.floor, ceiling=learner.ceiling, by_cell=True)
-    number = told.simulations(model.n_features, n_simulations)
-    looked, imputer = None, learner
+    number = facts.simulations(model.n_features, n_simulations)
+    sample, imputer = None, learner
     if not isinstance(learner, FloorImputer):
         imputer = FloorImputer.from_model(model, floor_tolerance=tolerance)
     if table is not None:
-        progress(Step("Looking at the rows"))
-        looked = told.Looked(imputer.cells(table), model.n_features, seed)
+        progress(Step("Sampling the rows"))
+        sample = facts.sampled(imputer.cells(table), model.n_features, seed)
     progress(Step("Drawing columns"))
     mean_stderr, r_stderr = (None, None) if fitted is None else (fitted.mean_stderr_, fitted.correlation_stderr_)
-    pictures = [told.picture(model, j, looked) for j in range(model.n_features)]
+    pictures = [facts.picture(model, j, sample) for j in range(model.n_features)]
     found: dict[str, Any] = {
         "title": title,
-        "table": None if looked is None else looked.facts(),
-        "columns": told.column_lists(model, looked, mean_stderr),
-        **dict.fromkeys(("pairs", "scatter", "components", "check", "odd", "filling")),
-        "left_out": [] if looked is not None else ["everything that needs the rows"],
+        "table": None if sample is None else facts.table_facts(sample),
+        "columns": facts.column_lists(model, sample, mean_stderr),
+        **dict.fromkeys(("pairs", "scatter", "components", "check", "outliers", "filling")),
+        "left_out": [] if sample is not None else ["everything that needs the rows"],
         "diagnostics": [
             {
                 "kind": diagnostic.kind,
@@ -100,11 +100,11 @@ def write_report(
         ],
     }
     if model.n_features > 1:
-        naive = None if looked is None else told.pairwise_correlation(looked.sample.cells.given)
-        found["pairs"] = told.pair_facts(model, naive, r_stderr)
-        found["scatter"] = None if looked is None else told.scatter_facts(model, looked)
-        found["components"] = told.component_facts(model.correlation, naive)
-    if looked is not None:
+        naive = None if sample is None else facts.pairwise_correlation(sample[0].cells.given)
+        found["pairs"] = facts.pair_facts(model, naive, r_stderr)
+        found["scatter"] = None if sample is None else facts.scatter_facts(model, sample)
+        found["components"] = facts.component_facts(model.correlation, naive)
+    if sample is not None:
         how: dict[str, Any] = {"floor_tolerance": tolerance, "random_state": seed}
         check = (
             partial(check_model, model, **how, progress=progress)
@@ -112,7 +112,7 @@ def write_report(
             else fitted.with_progress(progress).check
         )
         checked = partial(check, table, n_simulations=number) if number else None
-        found |= _of_rows(model, imputer, table, looked, checked, how, ids or {}, words, progress)
+        found |= _of_rows(model, imputer, table, sample, checked, how, ids or {}, words, progress)
     found["made"] = {**_made(fitted, command, seed), "seconds": round(time.perf_counter() - begin, 2)}
     page = rendered(found, pictures)
     with atomic_write(path) as stream:
@@ -121,56 +121,54 @@ def write_report(
 
 
 def report_of(learner: Any, path: FilePath, X: Any, wanted: dict[str, Any]) -> None:
-    """The page of a fitted learner, for its method ``report``."""
+    """The page of a fitted learner, for its method ``write_html``."""
     write_report(learner, path, X, **wanted)
 
 
-def page_shown(found: dict[str, Any], size: int, seconds: float) -> list[str]:
+def page_rows(found: dict[str, Any], size: int, seconds: float) -> list[str]:
     """A page of so many bytes in a few lines, for the terminal."""
-    table, checked, odd = found["table"], found["check"], found["odd"]
-    return [
+    table, checked, outliers = found["table"], found["check"], found["outliers"]
+    kinds = ", ".join(diagnostic["kind"] for diagnostic in found["diagnostics"])
+    lines = [
         f"A page of {size / 1e6:.1f} MB about {counted(table['n_rows'], 'row')} of"
         f" {counted(table['n_columns'], 'column')}, {percent(table['share_floored'])} of the cells at their floor, in"
         f" {seconds:.2f} s.",
-        *([checked["verdict"]] if checked else []),
-        *(
-            [f"Doubtful: {', '.join(diagnostic['kind'] for diagnostic in found['diagnostics'])}."]
-            if found["diagnostics"]
-            else []
-        ),
-        *([f"Flagged {counted(odd['flagged'], 'row')} as outlying."] if odd else []),
-        *([f"Left out: {'; '.join(found['left_out'])}."] if found["left_out"] else []),
+        checked and checked["verdict"],
+        outliers and f"Flagged {counted(outliers['flagged'], 'row')} as outlying.",
+        found["left_out"] and f"Left out: {'; '.join(found['left_out'])}.",
+        kinds and f"Warnings on the page: {kinds}.",
     ]
+    return [line for line in lines if line]
 
 
 def _of_rows(
     model: RectifiedGaussian,
     imputer: FloorImputer,
     table: Any,
-    looked: told.Looked,
+    sample: facts.Sample,
     check: Callable[[], FitCheck] | None,
     how: dict[str, Any],
     ids: Mapping[str, Sequence[str]],
     words: Callable[[str], str],
     progress: Progress,
 ) -> dict[str, Any]:
-    """What only rows can tell: does the model fit, which rows are odd, what is hidden; and what is left out."""
+    """The parts about rows: does the model fit, outlying rows and cells, values below the floor; parts left out."""
     found: dict[str, Any] = {}
     left_out = []
     if check is not None:
-        found["check"] = told.check_told(check, words)
+        found["check"] = facts.check_facts(check, words)
     else:
         left_out.append("the check of the fit (unrelu check)")
-    few = model.n_features <= told.MOST_COLUMNS
+    few = model.n_features <= facts.MOST_COLUMNS
     if few and not getattr(table, "limits_by_cell", ()):
-        found["odd"] = told.odd_facts(model, table, imputer.cells(table), ids, how, progress)
+        found["outliers"] = facts.outlier_facts(model, table, imputer.cells(table), ids, how, progress)
     else:
         left_out.append("outlying rows (unrelu score)")
     if few:
         progress(Step("Filling in cells"))
-        found["filling"] = told.filling_facts(model, looked)
+        found["filling"] = facts.filling_facts(model, sample)
     else:
-        left_out.append("what is under the floor, cell by cell (unrelu impute)")
+        left_out.append("values below the floor, cell by cell (unrelu impute)")
     return {**found, "left_out": left_out}
 
 
@@ -253,7 +251,7 @@ def _environment() -> Environment:
 
 @cache
 def _chart_script() -> str:
-    """Plotly's script, from its Python package: there is no request to a network, when the page is made or read."""
+    """Plotly's script, from its Python package: neither making nor reading a page needs a network."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
@@ -297,7 +295,7 @@ def percent(share: float | None) -> str:
     return "< 0.1 %" if share < 0.001 else "> 99.9 %" if share > 0.999 else f"{100.0 * share:.1f} %"
 
 
-# --- names and numbers: everything from a table is taken for hostile ------------------------------
+# --- names and numbers: every text from a table is escaped -----------------------------------------
 
 
 def page_text(text: str, longest: int = LONGEST_NAME) -> str:
@@ -335,5 +333,5 @@ def script_json(value: Any) -> str:
 
 
 def script_hash(script: str) -> str:
-    """What a content security policy calls a script that may run."""
+    """The name of a script that may run, in a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

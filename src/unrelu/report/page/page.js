@@ -160,11 +160,11 @@
   const pick = (first, second) => {
     chosen = [first, second];
     [by("first").value, by("second").value] = [first, second];
-    const title = document.createElement("strong"), told = document.createElement("span");
+    const title = document.createElement("strong"), words = document.createElement("span");
     const bdi = (name) => Object.assign(document.createElement("bdi"), { textContent: short(name, 60) });
     title.append(bdi(columns.name[first]), " and ", bdi(columns.name[second]));
-    told.textContent = first === second ? "one column: choose two" : sentence(first, second);
-    by("pair").replaceChildren(title, told);
+    words.textContent = first === second ? "one column: choose two" : sentence(first, second);
+    by("pair").replaceChildren(title, words);
     drawScatter();
   };
 
@@ -285,9 +285,9 @@
   const system = matchMedia("(prefers-color-scheme: dark)");
   const theme = by("theme");
   const dark = () => (root.dataset.theme ? root.dataset.theme === "dark" : system.matches);
-  const tell = () => { theme.textContent = dark() ? "Light" : "Dark"; theme.setAttribute("aria-pressed", String(dark())); };
-  theme.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; tell(); draw(); });
-  system.addEventListener("change", () => { tell(); draw(); });
+  const label = () => { theme.textContent = dark() ? "Light" : "Dark"; theme.setAttribute("aria-pressed", String(dark())); };
+  theme.addEventListener("click", () => { root.dataset.theme = dark() ? "light" : "dark"; label(); draw(); });
+  system.addEventListener("change", () => { label(); draw(); });
   // Paper is narrower than a screen: charts keep their size there, and the style scales them down.
   const charts = Array.from(document.querySelectorAll(".chart"));
   const fix = (chart) => { [chart.style.width, chart.style.height] = [`${chart.offsetWidth}px`, `${chart.offsetHeight}px`]; };
@@ -295,7 +295,7 @@
   let before;
   addEventListener("beforeprint", () => { before = root.dataset.theme; root.dataset.theme = "light"; draw(); charts.forEach(fix); });
   addEventListener("afterprint", () => { charts.forEach(loosen); if (before) root.dataset.theme = before; else delete root.dataset.theme; draw(); });
-  tell();
+  label();
 
   // --- the chart library, which is packed -------------------------------------------------------------
   const unpacked = async () => {

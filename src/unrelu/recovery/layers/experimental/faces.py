@@ -1,17 +1,17 @@
-"""What is known of units in some rows: faces, charts, and what values in some rows imply in others.
+"""Units of some rows: faces, charts, and what values in some rows imply in others.
 
 Faces: rows in which only units of a set S of g are on lie, in any units of h that are on, in one flat of |S|
 dimensions, or of as many as there are inputs if these are fewer and the rows have one pattern. Neighbours of a row span
 it, and any other row either lies in it, up to rounding, or does not. Affine maps from a face's coordinates to units of
 h follow by regression, and with them the coordinates of more rows. A chart is the same for all of g: as many units of h
 as g has, on together and independent there, are coordinates of g up to an affine map. Units are given as ``values``
-(n x m), 0 where off and NaN where not known.
+(n x m), 0 where off and NaN where they are not determined.
 
 What is implied: a unit is a linear functional w of rows H. Values in some rows determine w up to the null space N of
 these rows, and the unit wherever a row is orthogonal to N. More follows where many rows turn out to be off: t in
 w + N t is where the sum of |H (w + N t)| is least, with a heavy price on rows below 0, as for planes; rows at 0 that
 the others confirm count as off. A unit that is off wherever another one is remains open by multiples of that one, and
-has NaN in rows where both are on: no table of outputs tells it there, only its inputs do.
+has NaN in rows where both are on: no table of outputs determines it there, only its inputs do.
 """
 
 from __future__ import annotations
@@ -88,14 +88,14 @@ def maps_on(values: FloatArray, chart: Chart, exact: float = _EXACT) -> FloatArr
     return maps
 
 
-def explained(values: FloatArray, maps: FloatArray, spare: int, exact: float = _EXACT) -> Chart | None:
-    """Every row that maps explain, with so many units on beyond its coordinates."""
-    known = np.isfinite(maps[:, 0])
+def chart_of_maps(values: FloatArray, maps: FloatArray, spare: int, exact: float = _EXACT) -> Chart | None:
+    """The chart of every row that maps explain, with ``spare`` units on beyond its coordinates."""
+    mapped = np.isfinite(maps[:, 0])
     k = maps.shape[1] - 1
-    if np.count_nonzero(known) < k + spare:
+    if np.count_nonzero(mapped) < k + spare:
         return None
-    size = np.linalg.norm(maps[known], axis=1)
-    seen, weights, bias = values[:, known] / size, maps[known, :-1] / size[:, None], maps[known, -1] / size
+    size = np.linalg.norm(maps[mapped], axis=1)
+    seen, weights, bias = values[:, mapped] / size, maps[mapped, :-1] / size[:, None], maps[mapped, -1] / size
     rows = np.flatnonzero(np.count_nonzero(seen > 0.0, axis=1) >= k + spare)
     if len(rows) <= k:
         return None
@@ -107,9 +107,9 @@ def explained(values: FloatArray, maps: FloatArray, spare: int, exact: float = _
 
 
 def _grown(values: FloatArray, chart: Chart | None, spare: int) -> Chart | None:
-    """A chart with all rows that its maps explain, and so on."""
+    """A chart with all rows that its maps explain, again and again."""
     for _ in range(8):
-        more = None if chart is None else explained(values, maps_on(values, chart), spare)
+        more = None if chart is None else chart_of_maps(values, maps_on(values, chart), spare)
         if chart is None or more is None or len(more.rows) <= len(chart.rows):
             break
         chart = more
@@ -193,7 +193,7 @@ def _jointly_on(values: FloatArray, k: int, least: float, jitter: float, rng: np
     return Chart.of(np.flatnonzero(rows), values[rows][:, units])
 
 
-def polished(values: FloatArray, chart: Chart) -> Chart:
+def polish_chart(values: FloatArray, chart: Chart) -> Chart:
     """A chart made exact by matrix recovery that starts from it, with every row that it then explains."""
     k, maps = chart.z.shape[1], maps_on(values, chart, 1e-4)
     often = np.count_nonzero(values[chart.rows] > 0.0, axis=0) >= 4 * k
@@ -211,21 +211,21 @@ def polished(values: FloatArray, chart: Chart) -> Chart:
         return chart
     better, sure = np.full_like(maps, np.nan), fit.conditions.column_identifiable
     better[units[sure]] = (fit.factors.extended * size[:, None])[sure]
-    more = explained(values, better, 1, 1e-6)
+    more = chart_of_maps(values, better, 1, 1e-6)
     return chart if more is None or len(more.rows) < 0.5 * len(chart.rows) else more
 
 
 # --- what values in some rows imply ---------------------------------------------------------------
 
 
-def closure(H: FloatArray, known: FloatArray) -> FloatArray | None:
-    """All values of a unit that those known (not NaN) imply, of mean square 1 where on; None if they contradict."""
-    seen = np.isfinite(known)
-    rows, top = H[seen], float(known[seen].max(initial=0.0))
+def closure(H: FloatArray, given: FloatArray) -> FloatArray | None:
+    """All values of a unit that given ones (not NaN) imply, of mean square 1 where on; None if they contradict."""
+    seen = np.isfinite(given)
+    rows, top = H[seen], float(given[seen].max(initial=0.0))
     if top <= 0.0:
         return None
-    w = np.linalg.lstsq(rows, known[seen], rcond=_RANK)[0]
-    if np.abs(rows @ w - known[seen]).max() > _FITS * top:
+    w = np.linalg.lstsq(rows, given[seen], rcond=_RANK)[0]
+    if np.abs(rows @ w - given[seen]).max() > _FITS * top:
         return None
     values: FloatArray = H @ w
     values[np.abs(values) < _ZERO * top] = 0.0
@@ -235,11 +235,11 @@ def closure(H: FloatArray, known: FloatArray) -> FloatArray | None:
     return np.asarray(values / np.sqrt(np.nanmean(values[values > 0.0] ** 2)))
 
 
-def implied(H: FloatArray, chart: Chart, heights: FloatArray, rng: np.random.Generator) -> FloatArray | None:
-    """Values of a unit with these heights on a chart, wherever they are implied; None where there is none."""
-    known = np.full(len(H), np.nan)
-    known[chart.rows] = heights
-    best = closure(H, known)
+def imply_values(H: FloatArray, chart: Chart, heights: FloatArray, rng: np.random.Generator) -> FloatArray | None:
+    """Values of a unit with these heights on a chart, wherever these imply them; None where there is no such unit."""
+    given = np.full(len(H), np.nan)
+    given[chart.rows] = heights
+    best = closure(H, given)
     if best is None or np.isfinite(best).all():
         return best
     rows = H[chart.rows]
@@ -261,7 +261,7 @@ def implied(H: FloatArray, chart: Chart, heights: FloatArray, rng: np.random.Gen
         near = np.abs(left) < 1e-5
         near[chart.rows] = False
         off = np.flatnonzero(near)
-        guess = known.copy()
+        guess = given.copy()
         guess[off[not_alone(open_[off])]] = 0.0
         values = closure(H, guess)
         if values is not None and np.isfinite(values).sum() > np.isfinite(best).sum():
@@ -271,7 +271,7 @@ def implied(H: FloatArray, chart: Chart, heights: FloatArray, rng: np.random.Gen
     return best
 
 
-def joined(H: FloatArray, values: FloatArray, column: FloatArray) -> FloatArray:
+def join_unit(H: FloatArray, values: FloatArray, column: FloatArray) -> FloatArray:
     """``values`` with one unit more, merged with the column of the same unit where there is one."""
     for j in range(values.shape[1]):
         factor = _ratio(values[:, j], column)
@@ -279,7 +279,7 @@ def joined(H: FloatArray, values: FloatArray, column: FloatArray) -> FloatArray:
             continue
         old = values[:, j]
         both = None if np.isfinite(old).all() else closure(H, np.where(np.isfinite(old), old, factor * column))
-        return values if both is None else joined(H, np.delete(values, j, axis=1), both)
+        return values if both is None else join_unit(H, np.delete(values, j, axis=1), both)
     return np.column_stack([values, column])
 
 
@@ -293,8 +293,8 @@ def _ratio(one: FloatArray, other: FloatArray) -> float | None:
     return factor if np.abs(one[on] - factor * other[on]).max() < _FITS * one[on].max() else None
 
 
-def completed(H: FloatArray, values: FloatArray, chart: Chart) -> FloatArray:
-    """``values`` with partly known units filled in by their maps on a chart."""
+def complete_units(H: FloatArray, values: FloatArray, chart: Chart) -> FloatArray:
+    """``values`` whose incomplete units are filled in by their maps on a chart."""
     values, maps = values.copy(), maps_on(values, chart)
     for j in np.flatnonzero(np.isfinite(maps[:, 0]) & np.isnan(values[chart.rows]).any(axis=0)):
         line = chart.lifted @ maps[j]
@@ -319,23 +319,23 @@ def units_on(H: FloatArray, values: FloatArray, chart: Chart, rng: np.random.Gen
     outside = Z - basis @ (basis.T @ Z)
     linear = Z @ _null_space(outside) if np.linalg.norm(outside) > _OPEN * np.linalg.norm(Z) else Z
     here = values[chart.rows]
-    known = _range(np.column_stack([linear, np.ones(len(Z)), here[:, np.isfinite(here).all(axis=0)]]))
+    old = _range(np.column_stack([linear, np.ones(len(Z)), here[:, np.isfinite(here).all(axis=0)]]))
     since = 0
     for _ in range(_FACE_STARTS):
-        if since >= _PATIENCE or known.shape[1] >= basis.shape[1]:
+        if since >= _PATIENCE or old.shape[1] >= basis.shape[1]:
             break
         slope = rng.standard_normal(Z.shape[1] - 1)
         a = np.append(slope, -float(chart.z[rng.integers(len(Z))] @ slope))
-        a, ratio = descend(Z, basis, known, a / np.linalg.norm(a), _DESCENTS)
+        a, ratio = descend(Z, basis, old, a / np.linalg.norm(a), _DESCENTS)
         line = Z @ a
         since += 1
         if ratio < _FOUND and min((line > 0.0).sum(), (line < 0.0).sum()) >= 3:
-            known, since = _range(np.column_stack([known, np.maximum(line, 0.0)])), 0
+            old, since = _range(np.column_stack([old, np.maximum(line, 0.0)])), 0
             # Where affine functions are in the column space, the other side is a solution, too.
-            sides = [implied(H, chart, np.maximum(side, 0.0), rng) for side in (line, -line)]
+            sides = [imply_values(H, chart, np.maximum(side, 0.0), rng) for side in (line, -line)]
             found = [side for side in sides if side is not None]
             if found:
-                values = joined(H, values, max(found, key=lambda side: int(np.isfinite(side).sum())))
+                values = join_unit(H, values, max(found, key=lambda side: int(np.isfinite(side).sum())))
     return values
 
 
@@ -350,5 +350,5 @@ def _range(rows: FloatArray) -> FloatArray:
 
 
 def _null_space(rows: FloatArray) -> FloatArray:
-    _, sizes, turn = np.linalg.svd(rows, full_matrices=len(rows) < rows.shape[1])
-    return turn[np.count_nonzero(sizes > 1e-8 * sizes[0]) :].T
+    _, sizes, directions = np.linalg.svd(rows, full_matrices=len(rows) < rows.shape[1])
+    return directions[np.count_nonzero(sizes > 1e-8 * sizes[0]) :].T
