@@ -38,6 +38,7 @@ NAMES = (
     "graphs",
     "cells",
     "defaults",
+    "limits",
 )
 
 

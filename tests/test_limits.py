@@ -130,7 +130,7 @@ def test_the_papers_methods_need_floors(frame):
 @pytest.mark.parametrize(
     "estimator", [learner, partial(unrelu.FloorOutlierDetector, margins="normal")], ids=["rows", "outliers"]
 )
-def test_a_ceiling_is_a_floor_upside_down(frame, estimator, tmp_path):
+def test_a_ceiling_is_a_floor_of_negated_values(frame, estimator, tmp_path):
     down = frame.assign(Zn=-frame["Zn"])
     upside = estimator(floor={"As": None}, ceiling={"Zn": -0.3}).fit(down)
     usual = estimator(floor={"As": None, "Zn": 0.3}).fit(frame)

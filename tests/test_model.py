@@ -156,7 +156,7 @@ def test_semidefinite_up_to_rounding_whatever_the_units(units: np.ndarray) -> No
         RectifiedGaussian(np.zeros(3), _equicorrelated(3, -1e-6) * scale)
 
 
-def test_asymmetry_is_judged_by_the_scale_of_the_pair() -> None:
+def test_asymmetry_is_measured_by_the_scale_of_the_pair() -> None:
     def nearly_symmetric(variance: float) -> np.ndarray:
         return np.array([[variance, 1e-13], [1.5e-13, variance]])
 

@@ -103,7 +103,7 @@ def margin(header, index):
         (lambda h: h.update(format_version=6), r"newer unrelu \(format 6\); this one reads up to 5"),
     ],
 )
-def test_damaged_margins_are_told(tmp_path, model, change, message):
+def test_damaged_margins_are_refused(tmp_path, model, change, message):
     model.save(tmp_path / "m")
     with pytest.raises(ModelFileError, match=message):
         RectifiedGaussian.load(rewritten(tmp_path / "m", change))
@@ -121,7 +121,7 @@ def test_damaged_margins_are_told(tmp_path, model, change, message):
         ({"margins.1.scores": np.array([0.0, 1e-310, 2e-310])}, "its spread of scores"),
     ],
 )
-def test_damaged_knots_are_told(tmp_path, model, arrays, message):
+def test_damaged_knots_are_refused(tmp_path, model, arrays, message):
     model.save(tmp_path / "m")
     with pytest.raises(ModelFileError, match=message):
         RectifiedGaussian.load(rewritten(tmp_path / "m", **arrays))
@@ -137,7 +137,7 @@ def test_damaged_knots_are_told(tmp_path, model, arrays, message):
     ],
 )
 @pytest.mark.parametrize("name", ["learner", "detector", "mixture", "matrix"])
-def test_damaged_margins_of_estimators_are_told(tmp_path, name, change, message):
+def test_damaged_margins_of_estimators_are_refused(tmp_path, name, change, message):
     X = np.maximum(np.exp(np.random.default_rng(0).standard_normal((60, 3))), 0.5)
     X[:, 1] = 0.4 + X[:, 0] * np.abs(X[:, 1])
     estimator = {
@@ -205,7 +205,7 @@ def test_the_summary_of_small_numbers():
     assert abs(model.column_summary()[0]["mean"] / 1e-9 - 1.0) < 0.02
 
 
-def test_samples_look_like_what_was_seen():
+def test_samples_are_rounded_as_the_table_is():
     rng = np.random.default_rng(1)
     X = np.column_stack([rng.poisson(1.2, 3000), np.round(rng.gamma(2.0, size=3000), 1), rng.beta(2.0, 2.0, 3000)])
     model = unrelu.RectifiedGaussianLearner(margins="monotone").fit(X).distribution_

@@ -104,7 +104,7 @@ def test_names_in_a_file_mean_something_without_our_code(tmp_path):
         (Checkpoint(RECORD, 300, True, FACTS), {}, {"facts/settings": ...}, "its header lacks 'settings'"),
     ],
 )
-def test_what_is_wrong_is_told_by_name(tmp_path, value, arrays, facts, said):
+def test_what_is_wrong_is_refused_by_name(tmp_path, value, arrays, facts, said):
     storage.write(tmp_path / "f", value)
     rewrite(tmp_path / "f", arrays, facts)
     with pytest.raises(ModelFileError, match=f"f is damaged: {said}"):
@@ -149,7 +149,7 @@ def test_an_array_that_states_a_size_it_does_not_have_is_refused_at_once(tmp_pat
     assert time.perf_counter() - began < 1.0
 
 
-def test_a_file_of_another_kind_is_told(tmp_path):
+def test_a_file_of_another_kind_is_refused(tmp_path):
     storage.write(tmp_path / "f", RECORD)
     with pytest.raises(ModelFileError, match="f is not an unrelu checkpoint"):
         storage.read(tmp_path / "f", Checkpoint)

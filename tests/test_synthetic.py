@@ -51,7 +51,7 @@ def test_the_column_space_has_no_preferred_direction() -> None:
     assert (deviation < 4.5 * covariances.std(axis=0) / math.sqrt(n)).all()
 
 
-def test_bias_is_standard_normal_or_its_positive_part() -> None:
+def test_the_mean_is_standard_normal_or_its_positive_part() -> None:
     signed = random_model(2000, 1, mean="signed", random_state=2).mean
     assert stats.kstest(signed, "norm").pvalue > 0.01
     positive = random_model(2000, 1, random_state=2).mean
@@ -96,7 +96,7 @@ def _constant_rows(n: int, rng: np.random.Generator) -> np.ndarray:
 
 
 @pytest.mark.parametrize(("fraction", "count"), [(0.0, 0), (0.05, 10), (0.57, 114), (0.002, 0), (0.999, 200)])
-def test_exactly_the_fraction_asked_for_is_replaced(fraction: float, count: int) -> None:
+def test_exactly_the_given_fraction_is_replaced(fraction: float, count: int) -> None:
     before = X.copy()
     table, is_outlier = contaminate(X, fraction, _constant_rows, random_state=0, fixed=True)
     assert is_outlier.dtype == np.bool_

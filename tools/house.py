@@ -37,7 +37,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src" / "unrelu"
 HISTORY = ROOT / "docs" / "research" / "house_history.csv"
-MOST_LINES, MOST_BODY, MOST_IN_ALL = 600, 60, 44_900  # of a file, of a function's body, of all files but the papers'
+MOST_LINES, MOST_BODY, MOST_IN_ALL = 600, 60, 45_800  # of a file, of a function's body, of all files but the papers'
 PAGES = ("CONTRIBUTING.md", "docs/papers.md", "docs/architecture.md")  # pages whose files must be there
 COMPREHENSIONS = ("<module>", "<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>")  # not counted as functions
 

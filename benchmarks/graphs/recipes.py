@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 import unrelu
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import UnreluWarning
-from unrelu.graph.learning import known_of_rows, learn_graph
+from unrelu.graph.learning import correlations_of_rows, learn_graph
 
 
 def default(X: FloatArray, **learner: Any) -> BoolArray:
@@ -31,7 +31,7 @@ def stars(X: FloatArray) -> BoolArray:
 
 def plain_correlations(X: FloatArray, rows: float | None = None) -> BoolArray:
     """np.corrcoef with the selection of the default where rows are many."""
-    return learn_graph(known_of_rows(np.corrcoef(X, rowvar=False), rows or len(X)), "likely").adjacency
+    return learn_graph(correlations_of_rows(np.corrcoef(X, rowvar=False), rows or len(X)), "likely").adjacency
 
 
 def graphical_lasso_cv(X: FloatArray) -> BoolArray:

@@ -20,7 +20,7 @@ from unrelu.notebook import Shown
 
 FloatArray = NDArray[np.float64]
 BoolArray = NDArray[np.bool_]
-Censoring = NDArray[np.int8]  # of cells: -1 left-censored, 0 seen or missing, 1 right-censored
+Censoring = NDArray[np.int8]  # of cells: -1 left-censored, 0 seen or missing, 1 right-censored, 2 between two numbers
 
 
 # --- rows ---------------------------------------------------------------------------------------
@@ -38,8 +38,9 @@ class RowLabels:
 class Block:
     """A run of consecutive rows. ``values`` is n x d (float32 or float64), NaN where missing.
 
-    ``censoring`` is n x d: -1 where the value is at most the cell's number, 1 where it is at least that, 0 where the
-    number was seen, or is missing. None: cells at their column's floor are left-censored, and the others were seen.
+    ``censoring`` is n x d: -1 where the value is at most the cell's number, 1 where it is at least that, 2 where it
+    is between that and ``upper`` (which one pass alone can use), 0 where the number was seen, or is missing. None:
+    cells at their column's floor are left-censored, and the others were seen.
     """
 
     values: NDArray[np.floating[Any]]
@@ -47,6 +48,7 @@ class Block:
     weights: FloatArray | None = None
     groups: RowLabels | None = None
     censoring: Censoring | None = None
+    upper: FloatArray | None = None
 
     @property
     def n_rows(self) -> int:
@@ -317,11 +319,11 @@ class RowParameters:
     ``floor`` is where values are censored (floor + tolerance). ``mean_std_covariance`` is d x 2 x 2: the sampling
     covariance of (b_i, s_i), NaN from a method that gives none. ``influence`` is d x 2 x 3: how a row's statistics (p,
     v, v^2) of :mod:`unrelu.kernels.pair_solver` move (b_i, s_i), in units of s_i, by which standard errors of the
-    correlations account for errors of the columns. ``scale`` is 0 for a constant column, whose errors are 0.
+    correlations account for errors of the columns. ``std`` is 0 for a constant column, whose errors are 0.
     """
 
     mean: Annotated[FloatArray, "floats d"]
-    scale: Annotated[FloatArray, "floats d"]
+    std: Annotated[FloatArray, "floats d"]
     floor: Annotated[FloatArray, "unbounded floats d"]
     mean_std_covariance: Annotated[FloatArray, "unbounded floats d 2 2"]
     influence: Annotated[FloatArray, "unbounded floats d 2 3"]

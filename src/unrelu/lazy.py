@@ -1,4 +1,4 @@
-"""Public names that are imported on first use: who needs one of them does not wait for the modules of the others."""
+"""Public names that are imported on first use: a caller of one of them does not wait for the modules of the others."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Dir: TypeAlias = Callable[[], list[str]]
 def lazily(package: str) -> tuple[_Get, _Dir, list[str]]:
     """A package's ``__getattr__``, ``__dir__`` and ``__all__``: the names that it imports below ``if TYPE_CHECKING:``.
 
-    Its other modules are there when they are asked for, too.
+    Its other modules are imported on first use, too.
 
     >>> import unrelu.storage
     >>> get, _, offered = lazily("unrelu.storage")
@@ -39,7 +39,7 @@ def lazily(package: str) -> tuple[_Get, _Dir, list[str]]:
             value = import_module(f"{package}.{name}")
         else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}{hint(name, home)}")
-        setattr(sys.modules[package], name, value)  # the next time it is found without asking here
+        setattr(sys.modules[package], name, value)  # the next time it is found without a call of this
         return value
 
     return get, lambda: sorted({*vars(sys.modules[package]), *home}), sorted(home)

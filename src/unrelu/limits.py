@@ -97,16 +97,21 @@ def is_by_cell(*given: Any) -> bool:
     return False
 
 
+LIMITS_OF_CELLS = (
+    "Only RectifiedGaussianLearner, FloorImputer and RectifiedGaussianGraph can use limits of single cells, with"
+    " method='auto', 'one_pass' or 'full_likelihood'. Otherwise cut every column at its highest limit: limits='highest'"
+    " where a table with cells such as '<0.25' is read, or one floor per column."
+)
+
+
 def levels(
     what: str, given: Any, n_features: int, names: Sequence[str] | None
 ) -> tuple[FloatArray, BoolArray, BoolArray]:
     """(numbers, columns whose number the table has, columns that were given one by one)."""
     if is_by_cell(given):
         raise InvalidParameterError(
-            f"{what} has shape {np.shape(given)}, one number per cell, but one per column is needed here. Only"
-            " RectifiedGaussianLearner and FloorImputer with method='auto' or 'full_likelihood' can use limits of"
-            " single cells. Otherwise cut every column at its highest limit (limits='highest' does that with cells such"
-            " as '<0.25')."
+            f"{what} has shape {np.shape(given)}, one number per cell, but one per column is needed here."
+            f" {LIMITS_OF_CELLS}"
         )
     items, named = per_column(what, given, n_features, names, 0.0 if what == "floor" else None)
     none = -np.inf if what == "floor" else np.inf

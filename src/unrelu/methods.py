@@ -7,14 +7,15 @@ its record can then stand in for the rows (partial_fit, merge). The papers' meth
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from unrelu import registry
 from unrelu.checks.findings import diagnostics_of
-from unrelu.checks.misfit import LookQuestion, look_at
+from unrelu.checks.misfit import RowSampleQuestion, sample_rows
 from unrelu.contracts import Assumptions, Evidence, LearningReport, Progress, Samples, Step, no_progress
-from unrelu.errors import InvalidParameterError
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.fit.one_pass import Learned, counts_of, learn_record
 from unrelu.passes.engine import ask_at_once
 from unrelu.passes.pair_moments import PairMomentsQuestion
@@ -73,6 +74,8 @@ class OnePass:
     'one_pass'
     """
 
+    takes_cell_limits: ClassVar[bool] = True
+
     def question(self, assumptions: Assumptions) -> PairMomentsQuestion:
         """The only question of this method."""
         return PairMomentsQuestion.under(assumptions)
@@ -81,11 +84,11 @@ class OnePass:
         self, evidence: Evidence, assumptions: Assumptions, seed: int = 0, progress: Progress = no_progress
     ) -> Learned:
         question = self.question(assumptions)
-        ask_at_once(evidence, question, LookQuestion(assumptions.censored_at))
+        ask_at_once(evidence, question, RowSampleQuestion(assumptions.censored_at))
         record = evidence.collect(question)
         progress(Step(LEARNING))
         stages = learn_record(record, assumptions, evidence.feature_names, evidence.place)
-        look = look_at(evidence, assumptions)
+        look = sample_rows(evidence, assumptions)
         diagnostics = diagnostics_of(record, stages.rows, assumptions, stages.pairs, stages.nearest, look)
         rows = record.n_rows, record.effective_rows
         report = LearningReport.of(
@@ -96,8 +99,8 @@ class OnePass:
 
 @dataclass(frozen=True)
 class Auto:
-    """The default: the full likelihood where it takes some seconds at most, or where limits differ by cell; else one
-    pass, also for rows that are learned in parts and for complete tables, where both methods are the same. Where
+    """The default: the full likelihood where it takes some seconds at most, or where many limits differ by cell; else
+    one pass, also for rows that are learned in parts and for complete tables, where both methods are the same. Where
     ``margins`` are "auto" as well, a learner may fit a table with diagnostics again, without outlier rows and bad cells
     (:meth:`looks_twice`).
 
@@ -134,7 +137,7 @@ class Auto:
 
         n, d = samples.n_rows, samples.n_features
         if samples.limits_by_cell:
-            return FullLikelihood(), "cells have limits of their own"
+            return self._choose_for_limits(samples, evidence, assumptions)
         if assumptions.auto_components:
             return FullLikelihood(), "the number of factors is chosen by it"
         if assumptions.nonnegative_mean or assumptions.n_components is not None:
@@ -150,6 +153,16 @@ class Auto:
         if counts.seen.sum() >= counts.weight * d * (1.0 - 1e-12):
             return OnePass(), "no cell is hidden or missing"
         return FullLikelihood(), "a table of this size takes some seconds at most"
+
+    def _choose_for_limits(self, samples: Samples, evidence: Evidence, assumptions: Assumptions) -> tuple[Method, str]:
+        """The full likelihood, but of many rows one pass, if that keeps their limits apart."""
+        n, d = samples.n_rows, samples.n_features
+        plain = not assumptions.auto_components and d > 1
+        if plain and (n is None or n * d**3 > _QUICK):
+            with suppress(InvalidDataError):
+                evidence.collect(OnePass().question(assumptions))
+                return OnePass(), "limits differ by cell, and the full likelihood of such a table takes longer"
+        return FullLikelihood(), "cells have limits of their own"
 
 
 @dataclass(frozen=True)

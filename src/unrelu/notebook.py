@@ -1,6 +1,6 @@
-"""Results as people and programs are shown them: tables for terminals and notebooks, and plain values for JSON.
+"""Results for people and programs: tables for terminals and notebooks, and plain values for JSON.
 
-A result tells its facts (a dictionary) and its tables; this file alone makes text, HTML and JSON of them.
+A result gives its facts (a dictionary) and its tables; this file alone makes text, HTML and JSON of them.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ class Table:
     most: int | None = None
 
     @property
-    def censoring(self) -> str:
-        """What is said of the lines that are not shown."""
+    def omitted(self) -> str:
+        """How many lines are not shown, in words."""
         left = 0 if self.most is None else len(self.lines) - self.most
         return f"... and {left:,} more" if left > 0 else ""
 
@@ -58,8 +58,8 @@ class Table:
                 table.add_column(head, style=style, overflow="fold")
         for line in self.lines[: self.most]:
             table.add_row(*map(Text, line))
-        if self.censoring:
-            table.add_row(Text(self.censoring))
+        if self.omitted:
+            table.add_row(Text(self.omitted))
         return table
 
     def _repr_html_(self) -> str:
@@ -71,8 +71,8 @@ class Table:
             else:
                 name, value = map(_text, line)
                 lines.append(f'<tr><th style="{_STYLE}">{name}</th><td style="{_STYLE}">{value}</td></tr>')
-        if self.censoring and heads:
-            lines.append(f'<tr><td colspan="{len(heads)}">{self.censoring}</td></tr>')
+        if self.omitted and heads:
+            lines.append(f'<tr><td colspan="{len(heads)}">{self.omitted}</td></tr>')
         return f'<table><caption style="text-align:left"><b>{_text(self.title)}</b></caption>{"".join(lines)}</table>'
 
 
@@ -115,10 +115,10 @@ def model_html(names: Sequence[str] | None, numbers: Mapping[str, Any]) -> str:
 def learned_html(estimator: Any) -> str:
     """What a fitted estimator has learned, as tables."""
     report, model = getattr(estimator, "report_", None), getattr(estimator, "distribution_", None)
-    told = facts_html("report_", plain_fields(report)) if is_dataclass(report) else ""
+    facts = facts_html("report_", plain_fields(report)) if is_dataclass(report) else ""
     if model is None:
-        return told
-    return told + model_html(model.feature_names, {"floor": model.floor, "mean": model.mean, "sd": model.std})
+        return facts
+    return facts + model_html(model.feature_names, {"floor": model.floor, "mean": model.mean, "sd": model.std})
 
 
 def _text(value: Any) -> str:

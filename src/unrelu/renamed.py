@@ -1,4 +1,4 @@
-"""What names were called before the first release: asked for, they are refused with the new one, for one release."""
+"""Old names, of before the first release: they are refused with the new one, for one release."""
 
 from __future__ import annotations
 

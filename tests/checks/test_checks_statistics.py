@@ -45,7 +45,7 @@ def test_pairs_are_what_the_definition_says(missing):
         np.testing.assert_allclose(found[:, k], expected, atol=2e-7)
 
 
-def test_a_column_upside_down_is_as_far_from_its_model():
+def test_a_negated_column_is_as_far_from_its_model():
     x = rows(200)
     turned = [True, True, True]
     found = column_statistics(Standardized.of(-x, MODEL.negated(turned), 0.0))

@@ -35,7 +35,7 @@ def test_many_tables_that_fit():
     assert sum(map(bool, found)) < 3
 
 
-def test_a_limit_that_nobody_named():
+def test_a_limit_without_a_floor():
     table = np.maximum(NORMAL, 0.0)
     table[:, 1] = np.maximum(NORMAL[:, 1], 0.25)
     found, said = diagnostics(table)
@@ -46,7 +46,7 @@ def test_a_limit_that_nobody_named():
     assert (found["repeated-maximum"].columns, found["repeated-maximum"].values) == ((1,), (-0.25,))
 
 
-def test_an_upper_limit_that_nobody_named():
+def test_an_upper_limit_without_a_ceiling():
     found, said = diagnostics(np.clip(NORMAL, 0.0, [1.5, 9.0, 9.0, 9.0]))
     assert (found["repeated-maximum"].columns, found["repeated-maximum"].values) == ((0,), (1.5,))
     assert said == ["repeated-maximum"]
@@ -147,7 +147,7 @@ def test_many_tables_with_margins_that_fit():
     assert sum(bool(diagnostics(table, floor=1.0, margins="auto")[0]) for table in tables) < 3
 
 
-def test_the_remedy_for_skewed_columns_is_a_shape():
+def test_the_remedy_for_skewed_columns_is_a_margin():
     table = np.maximum(np.exp(NORMAL), 0.5)
     found, _ = diagnostics(table, floor=0.5, margins="normal")
     assert "margins='monotone'" in found["skewed"].remedy  # which helps, and is never in force where this is told
@@ -155,7 +155,7 @@ def test_the_remedy_for_skewed_columns_is_a_shape():
     assert diagnostics(table, floor=0.5, margins="monotone")[0] == {}
 
 
-def test_columns_that_are_skewed_even_after_their_shape():
+def test_columns_that_are_skewed_even_after_their_margin():
     table = np.maximum(np.exp(NORMAL), 0.5)
     table[:, 1] = np.maximum(NORMAL[:, 1] + 2.0, 0.5)  # needs no logarithm
     found, said = diagnostics(table, floor=0.5, margins="log")
@@ -166,7 +166,7 @@ def test_columns_that_are_skewed_even_after_their_shape():
 
 
 @pytest.mark.parametrize("margins", ["log", "monotone"])
-def test_values_are_told_in_the_tables_units(margins):
+def test_values_are_in_the_units_of_the_table(margins):
     table = np.maximum(np.exp(NORMAL), 0.5)
     table[:, 1] = np.maximum(table[:, 1], 0.8)
     found, _ = diagnostics(table, floor=0.5, margins=margins)
@@ -176,7 +176,7 @@ def test_values_are_told_in_the_tables_units(margins):
     assert found["repeated-maximum"].values == pytest.approx((1.25,))
 
 
-def test_gaps_are_told_in_the_tables_units():
+def test_gaps_are_in_the_units_of_the_table():
     table = np.exp(NORMAL)
     table = np.where(table < 0.8, 0.4, table)
     found, _ = diagnostics(table, floor=0.4, margins="log")
@@ -216,7 +216,7 @@ def test_the_remedy_for_half_limits_works_when_followed():
     assert diagnostics(np.maximum(table, value), floor=value, method="one_pass", margins="log")[0] == {}
 
 
-def test_skewness_that_moves_no_mean_is_told_as_skewness():
+def test_skewness_that_moves_no_mean_is_diagnosed_as_skewness():
     """Without a floor the mean is the mean; .0 or -3.7e-31 as how far it is off would say nothing."""
     found, _ = diagnostics(np.exp(NORMAL), floor=None, method="one_pass", margins="normal")
     assert "values: the skewness" in found["skewed"].words

@@ -114,7 +114,7 @@ def test_a_rounded_normal_column_fits_and_ties_alone_are_no_alarm():
 
 
 @pytest.mark.parametrize("n_rows", [5000, 6000])
-def test_at_most_5000_rows_are_looked_at(n_rows):
+def test_at_most_5000_rows_are_read(n_rows):
     x = NORMAL.sample(n_rows, random_state=9)[:, :2]
     found = checked(x, n_simulations=19)
     assert (found.n_rows, found.n_looked_at) == (n_rows, 5000)
@@ -151,13 +151,13 @@ def test_the_robust_method_leaves_its_outliers_out():
     assert not checked(x, n_simulations=19).fits
 
 
-def test_a_rank_that_is_too_low_is_told():
+def test_a_rank_that_is_too_low_is_a_misfit():
     found = checked(NORMAL.sample(800, random_state=5), n_components=1)
     assert not found.fits
     assert "A model without n_components was tried and helps: the model then fits" in found.verdict
 
 
-def test_the_seed_settles_everything_and_the_progress_ends_it():
+def test_the_seed_determines_everything_and_the_progress_ends_it():
     x = NORMAL.sample(100, random_state=0)
     first, again, other = (checked(x, 19, random_state=seed) for seed in (1, 1, 2))
     np.testing.assert_array_equal(first.pair_p_value, again.pair_p_value)

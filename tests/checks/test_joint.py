@@ -5,7 +5,7 @@ import pytest
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from unrelu.checks.misfit import LookQuestion, group_tests, groups_of, numbers_of
+from unrelu.checks.misfit import RowSampleQuestion, group_tests, groups_of, numbers_of
 from unrelu.contracts import Assumptions, Block
 from unrelu.fit.one_pass import learn_record
 from unrelu.passes.pair_moments import PairMomentsQuestion
@@ -50,7 +50,7 @@ def test_numbers_are_those_of_the_posterior():
     assert found[0][row, at["bent"]][0] == pytest.approx(bent, abs=1e-5)
 
 
-def test_zeros_are_judged_by_the_rest_of_their_row():
+def test_zeros_are_tested_by_the_rest_of_their_row():
     """One cut-off cell in a row of seen ones: its probability is that of a conditional normal."""
     u = np.array([[0.0, 1.5, 1.0, 2.0], [0.0, -1.0, -1.5, -0.5]])
     marks = np.array([[-1, 0, 0, 0], [-1, 0, 0, 0]], dtype=np.int8)
@@ -73,7 +73,7 @@ def test_scores_have_mean_zero_under_the_model(hidden):
 def fitted(x):
     assumptions = Assumptions((0.0,) * x.shape[1])
     stages = learn_record(PairMomentsQuestion.under(assumptions)(Block(x)), assumptions)
-    return LookQuestion((0.0,) * x.shape[1])(Block(x)), stages.rows, stages.pairs.correlation
+    return RowSampleQuestion((0.0,) * x.shape[1])(Block(x)), stages.rows, stages.pairs.correlation
 
 
 def test_rows_of_the_model_give_standard_normals():

@@ -7,7 +7,7 @@ import pytest
 
 import unrelu
 from tests.warned import warns
-from unrelu.checks.misfit import Look, is_sorted, neighbours_of
+from unrelu.checks.misfit import RowSample, is_sorted, neighbours_of
 from unrelu.estimators.second_look import has_far_values
 
 R = 0.5 + 0.5 * np.eye(5)
@@ -74,7 +74,7 @@ def test_every_one_has_its_warning():
             unrelu.RectifiedGaussianLearner("one_pass", margins="normal").fit(table(kind))
 
 
-def test_what_is_told_of_zeros_and_of_curves():
+def test_diagnostics_of_zeros_and_of_curves():
     zeros = diagnostics(table("zeros", 0.2))["excess-zeros"]
     assert zeros.columns == (0, 1, 2, 3, 4)
     assert 0.1 < min(zeros.values) < max(zeros.values) < 0.4  # to first order
@@ -85,24 +85,24 @@ def test_what_is_told_of_zeros_and_of_curves():
 def test_errors_of_dependent_rows_are_too_small_by_a_factor():
     """AR(1) of .6: neighbours are alike by .6, errors of means too small by sqrt(1.6/.4) = 2."""
     y = latent("serial", n=4000)
-    found = neighbours_of(np.arange(4000), y)
-    assert found.correlation == pytest.approx(0.6, abs=0.05)
-    assert found.factor == pytest.approx(2.0, abs=0.3)
+    _, correlation, factor = neighbours_of(np.arange(4000), y)
+    assert correlation == pytest.approx(0.6, abs=0.05)
+    assert factor == pytest.approx(2.0, abs=0.3)
     shuffled = neighbours_of(np.arange(4000), y[np.random.default_rng(0).permutation(4000)])
-    assert abs(shuffled.z) < 4.0
-    assert neighbours_of(2 * np.arange(4000), y).z == 0.0  # no neighbours among them
+    assert abs(shuffled[0]) < 4.0
+    assert neighbours_of(2 * np.arange(4000), y)[0] == 0.0  # no neighbours among them
 
 
 def test_a_sorted_table_is_no_series():
     x = table("normal")
     by_first = x[np.argsort(x[:, 0])]
-    assert is_sorted(Look(np.arange(N), by_first, np.zeros(x.shape, dtype=np.int8), np.ones(N)))
+    assert is_sorted(RowSample(np.arange(N), by_first, np.zeros(x.shape, dtype=np.int8), np.ones(N)))
     assert diagnostics(by_first) == {}
 
 
 def test_a_value_that_lies_far_beyond_the_middle_of_its_column():
     values = np.random.default_rng(0).standard_normal((100, 2))
-    look = Look(np.arange(100), values, np.zeros((100, 2), dtype=np.int8), np.ones(100))
+    look = RowSample(np.arange(100), values, np.zeros((100, 2), dtype=np.int8), np.ones(100))
     assert not has_far_values(look)
     values[7, 1] = 9.0
     assert has_far_values(look)
@@ -134,7 +134,7 @@ def test_limits_by_cell_have_diagnostics():
 
 
 @pytest.mark.parametrize("method", ["robust", "robust_cells"])
-def test_inlier_rows_and_cells_alone_are_asked(method):
+def test_inlier_rows_and_cells_alone_are_tested(method):
     x = table("normal", 0.3)
     x[::10] += 12.0
     assert diagnostics(x, method) == {}

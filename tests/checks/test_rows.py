@@ -4,7 +4,7 @@ import array_api_strict
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from unrelu.checks.misfit import LookQuestion, look_at
+from unrelu.checks.misfit import RowSampleQuestion, sample_rows
 from unrelu.contracts import Assumptions, Block, Evidence
 from unrelu.passes.engine import LocalEngine, ask_at_once
 from unrelu.passes.pair_moments import PairMomentsQuestion
@@ -13,7 +13,7 @@ from unrelu.tables.device import DeviceSamples
 from unrelu.tables.numpy_files import SparseSamples
 
 TABLE = np.maximum(np.random.default_rng(0).normal(size=(20_000, 3)), 0.0)
-QUESTION = LookQuestion((0.0,) * 3)
+QUESTION = RowSampleQuestion((0.0,) * 3)
 
 
 def collected(samples, question=QUESTION):
@@ -60,11 +60,11 @@ def test_rows_are_read_once_for_both_questions():
     assumptions = Assumptions((0.0,) * 3)
     question = PairMomentsQuestion.under(assumptions)
     evidence = Evidence(Counted(TABLE), LocalEngine())
-    ask_at_once(evidence, question, LookQuestion(assumptions.censored_at))
-    record, look = evidence.collect(question), look_at(evidence, assumptions)
+    ask_at_once(evidence, question, RowSampleQuestion(assumptions.censored_at))
+    record, look = evidence.collect(question), sample_rows(evidence, assumptions)
     assert Counted.passes == 1
     same(look, QUESTION(Block(TABLE)))
     np.testing.assert_array_equal(record.count, collected(ArraySamples(TABLE), question).count)
     kept = Evidence(None, answers={question: record})
-    ask_at_once(kept, question, LookQuestion(assumptions.censored_at))
-    assert look_at(kept, assumptions) is None
+    ask_at_once(kept, question, RowSampleQuestion(assumptions.censored_at))
+    assert sample_rows(kept, assumptions) is None

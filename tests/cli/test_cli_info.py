@@ -149,7 +149,7 @@ def test_whatever_has_a_distribution_is_a_model(run, refused, saved, folder, row
 
 
 def test_words_for_what_is_inside(run, folder, rows):
-    """Latent mean and sd beside mean and standard deviation; diagnostics as a table; shares of groups; no entry
+    """Latent mean and sd beside mean and standard deviation; warnings with options; shares of groups; no entry
     of the method that only --json has."""
     np.save(folder / "skewed.npy", np.column_stack([rows[:800, 0], np.exp(rows[:800, 1])]))
     run("fit", "skewed.npy", "-o", "out.npz")
@@ -157,7 +157,8 @@ def test_words_for_what_is_inside(run, folder, rows):
     for words in (
         "latent mean",
         "latent sd",
-        "what the table shows, and what to do",
+        "The answer may be wrong: ",
+        "--floor min",
     ):
         assert words in shown
     assert "shrinkage" not in shown

@@ -20,6 +20,7 @@ from unrelu.errors import InvalidDataError, InvalidParameterError
         ("A sparse table needs floor=0, as", "A sparse table needs --floor 0, as"),
         ("the floor is 0, my_floor=1, 'floor=2'", "the floor is 0, my_floor=1, 'floor=2'"),
         ("Use method='facets'.", "Use --method facets."),
+        ("say floor=None or n_components=None", "say --floor none or n_components=None"),
         ("Ask for n_hidden=3.", "Ask for --widths 3."),
         ("skip_bad_rows=True leaves such rows empty", "--skip-bad-rows leaves such rows empty"),
         ("every prior must be known", "every prior must be known"),
@@ -49,7 +50,7 @@ def test_rows_are_counted_from_one():
     for rows, message, expected in (
         ([35], "Infinite in row 35 (the first is 0).", "Infinite in row 36."),
         ([35], "Row 35 (the first is 0) is off.", "Row 36 is off."),
-        ([3, 1200], "Look at rows 3, 1,200 (the first is 0).", "Look at rows 4, 1,201."),
+        ([3, 1200], "CellDensities at rows 3, 1,200 (the first is 0).", "CellDensities at rows 4, 1,201."),
     ):
         assert one_line(InvalidDataError(message, rows=rows), {}) == expected
 

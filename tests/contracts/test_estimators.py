@@ -146,7 +146,7 @@ def saves_and_loads(case: Case, tmp_path: Any) -> None:
         assert again.report_ == estimator.report_
 
 
-def seeds_settle_everything(case: Case, tmp_path: Any) -> None:
+def seeds_determine_everything(case: Case, tmp_path: Any) -> None:
     first, again = (case.use(fitted(case, random_state=5), case.table) for _ in range(2))
     np.testing.assert_array_equal(first, again)
     with pytest.raises(UnreluError, match="random_state"):
@@ -193,7 +193,7 @@ def margins_bend_the_table(case: Case, tmp_path: Any) -> None:
 LAWS = [
     has_the_base_and_its_parameters,
     saves_and_loads,
-    seeds_settle_everything,
+    seeds_determine_everything,
     reports,
     floors_move_with_the_table,
     margins_bend_the_table,
@@ -207,7 +207,9 @@ def test_every_estimator_obeys(name, distribution, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "distribution", [saves_and_loads, seeds_settle_everything, reports], ids=lambda distribution: distribution.__name__
+    "distribution",
+    [saves_and_loads, seeds_determine_everything, reports],
+    ids=lambda distribution: distribution.__name__,
 )
 def test_a_network_down_to_its_inputs_obeys(distribution, tmp_path):
     distribution(WIDENED, tmp_path)
@@ -266,7 +268,7 @@ def test_a_parameter_that_no_file_holds_is_left_out(name, tmp_path):
 
 
 @every
-def test_whoever_watches_hears_of_steps_and_can_end_the_work(name):
+def test_the_progress_callback_gets_steps_and_can_end_the_work(name):
     case, heard = CASES[name], []
     estimator = case.make().with_progress(heard.append)
     case.use(estimator.fit(case.table), case.table)

@@ -214,7 +214,7 @@ def test_the_answer_does_not_jump_where_the_choice_changes():
     assert np.sqrt(np.mean(np.square(apart))) < 0.5
 
 
-def test_unknown_names_are_met_with_the_nearest():
+def test_unknown_names_are_refused_with_the_nearest():
     with pytest.raises(
         InvalidParameterError, match=r"Unknown method 'onepass'\. Did you mean 'one_pass'\? There are: "
     ):

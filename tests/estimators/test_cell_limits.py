@@ -14,7 +14,7 @@ import unrelu
 from unrelu.contracts import no_progress
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.margins import BoxCox, Log
-from unrelu.methods import OnePass
+from unrelu.methods import OnePass, Robust
 from unrelu.tables import joined, open_samples, read_frame
 
 NAN, INF = np.nan, np.inf
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::unrelu.errors.AssumptionWarning
 
 
 class Seeing:
-    """A method that keeps what it is shown, and learns as if every marked cell had been seen."""
+    """A method that keeps what it is given, and learns by one pass."""
 
     takes_cell_limits = True
     shown: ClassVar[list] = []
@@ -163,9 +163,9 @@ def test_a_frame_of_text_with_several_limits_keeps_them():
     for table in (text, read_frame(text), read_frame(text, limits="cell")):
         assert_array_equal(shown(table)[2][:, 0], [-1, -1, 0, 0])
     refused(
-        lambda: unrelu.RectifiedGaussianLearner("one_pass"),
+        lambda: unrelu.RectifiedGaussianLearner("robust"),
         text,
-        r"column 0 \('As'\) have limits of their own.*method='auto' or 'full_likelihood'.*limits='highest'",
+        r"column 0 \('As'\) have limits of their own.*method='auto', 'one_pass' or 'full_likelihood'.*limits='highest'",
         InvalidDataError,
     )
 
@@ -227,10 +227,11 @@ def test_limits_without_a_logarithm_are_refused():
 # --- who refuses ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("method", ["one_pass", "robust", "sgd", "filtered_gradient", "median", OnePass()])
+@pytest.mark.parametrize("method", ["robust", "robust_cells", "sgd", "filtered_gradient", "median", Robust()])
 def test_other_methods_say_which_one_takes_them(method):
     words = (
-        r"column 0.*, column 1.* have limits of their own\. Only .*method='auto' or 'full_likelihood'.*limits='highest'"
+        r"column 0.*, column 1.* have limits of their own\. Only .*method='auto', 'one_pass' or 'full_likelihood'\."
+        r".*limits='highest'"
     )
     refused(lambda: unrelu.RectifiedGaussianLearner(method, floor=FLOOR), X, words)
     refused(lambda: unrelu.RectifiedGaussianLearner(method), joined([X], floor=[FLOOR]), words, InvalidDataError)
@@ -246,13 +247,13 @@ def test_other_methods_say_which_one_takes_them(method):
     ],
 )
 def test_other_estimators_refuse_them(make):
-    words = r"RectifiedGaussianLearner.*method='auto' or 'full_likelihood'.*limits='highest'"
+    words = r"RectifiedGaussianLearner.*method='auto', 'one_pass' or 'full_likelihood'.*limits='highest'"
     refused(lambda: make(floor=FLOOR), X, words)
     refused(make, joined([X], floor=[FLOOR]), words, InvalidDataError)
 
 
 def test_functions_refuse_them():
-    words = "method='auto' or 'full_likelihood'"
+    words = "method='auto', 'one_pass' or 'full_likelihood'"
     with pytest.raises(InvalidParameterError, match=words):
         unrelu.peel(X, [2], floor=FLOOR)
     with pytest.raises(InvalidDataError, match=words):
@@ -281,7 +282,7 @@ def test_what_a_fitted_learner_cannot_do_with_them_it_refuses():
     with pytest.raises(InvalidParameterError, match=r"floor has shape \(300, 3\), the table \(9, 3\).*of this table"):
         learner.score_samples(X[:9])
     with pytest.raises(InvalidParameterError, match="limits of their own"):
-        unrelu.RectifiedGaussianLearner(floor=FLOOR).partial_fit(X)
+        unrelu.RectifiedGaussianLearner("full_likelihood", floor=FLOOR).partial_fit(X)
 
 
 @pytest.mark.parametrize(
@@ -303,6 +304,34 @@ def test_a_value_below_its_floor_is_named():
     table[row, 1] = 0.123
     with pytest.raises(InvalidDataError, match=rf"Row {row} .*column 1 \('Pb'\): the value 0\.123 is below its floor"):
         shown(pd.DataFrame(table, columns=NAMES), floor=FLOOR)
+
+
+def test_one_pass_learns_them_in_parts_and_from_a_file_of_its_record(tmp_path):
+    """Cells that state their limits: all rows at once, or two parts, one of them through a file."""
+    text = pd.DataFrame(
+        [[f"<{low!r}" if mark < 0 else repr(x) for x, low, mark in zip(*row, strict=True)] for row in
+         zip(X.tolist(), FLOOR.tolist(), MARKS.tolist(), strict=True)],
+        columns=NAMES,
+    )  # fmt: skip
+    text = text.replace("nan", "")
+    whole = unrelu.RectifiedGaussianLearner("one_pass", margins="log").fit(text)
+    first = unrelu.RectifiedGaussianLearner("one_pass", margins="log").partial_fit(text[:150])
+    first.save(tmp_path / "first.npz")
+    joined_later = unrelu.load(tmp_path / "first.npz").partial_fit(text[150:])
+    assert_allclose(joined_later.covariance_, whole.covariance_, rtol=1e-8)
+    assert_allclose(joined_later.correlation_stderr_, whole.correlation_stderr_, rtol=1e-5)
+    likeliest = unrelu.RectifiedGaussianLearner("full_likelihood", margins="log").fit(text)
+    assert (np.abs(whole.mean_ - likeliest.mean_) < likeliest.mean_stderr_).all()
+    apart = np.abs(whole.correlation_ - likeliest.correlation_)
+    assert (apart <= np.maximum(likeliest.correlation_stderr_, 1e-9)).all()
+
+
+def test_more_limits_than_one_pass_keeps_apart_are_refused_by_it_and_not_by_the_default():
+    floor = np.linspace(0.6, 1.4, len(X))[:, None] * np.ones((1, 3))
+    table = np.fmax(X, floor)
+    with pytest.raises(InvalidDataError, match=r"more than 64 different limits.*method='full_likelihood'"):
+        unrelu.RectifiedGaussianLearner("one_pass", floor=floor).fit(table)
+    assert unrelu.RectifiedGaussianLearner(floor=floor).fit(table).report_.method == "full_likelihood"
 
 
 def test_learners_with_limits_of_cells_can_be_saved(tmp_path):

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import check_outliers_fit_predict, check_out
 from unrelu import FloorOutlierDetector, RectifiedGaussian, RectifiedGaussianLearner, methods, synthetic
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.fit.robust_rows.detection import OutlierScores, score_threshold, strange_cells
+from unrelu.fit.robust_rows.detection import OutlierScores, outlying_cells, score_threshold
 from unrelu.posterior.density import block_scores
 from unrelu.tables import ArraySamples, open_samples, write_table
 
@@ -236,7 +236,7 @@ def test_expected_zeros_count_nothing_and_cells_off_a_constant_count_infinitely(
     X = np.array([[0.0, 0.0, 5.0], [0.0, 3.5, 6.0], [np.nan, 3.5, 4.0]])
     cells = scorer.scores.cell_outlier_score(X)
     np.testing.assert_allclose(cells, [[0.0, -3.0, np.nan], [0.0, 0.5, np.inf], [np.nan, 0.5, -np.inf]], atol=1e-6)
-    found = strange_cells(scorer, np.arange(3), frozenset({1}), (), Block(X))
+    found = outlying_cells(scorer, np.arange(3), frozenset({1}), (), Block(X))
     assert [[column for column, _ in found.drivers[row]] for row in range(3)] == [[1], [2], [2]]
     np.testing.assert_array_equal(found.whole[1], cells[1])
 

@@ -28,7 +28,7 @@ def test_maximizes_the_exact_likelihood(mean, floor):
     rows = estimate(x, floor)
     expected_bias, expected_scale = likelihood.fit_marginal(x, floor)
     assert rows.mean[0] == pytest.approx(expected_bias, abs=2e-6)
-    assert rows.scale[0] == pytest.approx(expected_scale, abs=2e-6)
+    assert rows.std[0] == pytest.approx(expected_scale, abs=2e-6)
 
 
 @settings(max_examples=60, deadline=None)
@@ -40,7 +40,7 @@ def test_the_score_vanishes_whatever_the_sample(seed, n, mean, size):
     if np.count_nonzero(x) < 5 or np.ptp(x) == 0.0:
         x = np.concatenate([x, size * np.array([0.5, 1.0, 1.5, 2.0, 3.0])])
     rows = estimate(x)
-    b, s = rows.mean[0], rows.scale[0]
+    b, s = rows.mean[0], rows.std[0]
     seen = x > 0
     kappa = float(hazard(np.array(b / s)))
     u = (x[seen] - b) / s
@@ -53,7 +53,7 @@ def test_the_score_vanishes_whatever_the_sample(seed, n, mean, size):
 def test_standard_errors_are_the_inverse_hessian_of_the_exact_likelihood():
     x = np.maximum(np.random.default_rng(1).normal(0.4, 2.0, 500), 0.0)
     rows = estimate(x)
-    theta, h = np.array([rows.mean[0], rows.scale[0]]), 1e-3
+    theta, h = np.array([rows.mean[0], rows.std[0]]), 1e-3
     hessian = np.empty((2, 2))
     for i in range(2):
         for j in range(2):
@@ -70,18 +70,18 @@ def test_without_floored_values_it_is_the_sample_mean_and_deviation():
     x = np.random.default_rng(2).normal(1e7, 3.0, 1000)
     rows = estimate(x)
     assert rows.mean[0] == pytest.approx(x.mean(), rel=1e-15)
-    assert rows.scale[0] == pytest.approx(x.std(), rel=1e-7)
+    assert rows.std[0] == pytest.approx(x.std(), rel=1e-7)
     assert rows.mean_stderr[0] == pytest.approx(x.std() / np.sqrt(1000), rel=1e-7)
     assert rows.std_stderr[0] == pytest.approx(x.std() / np.sqrt(2000), rel=1e-7)
 
 
-def test_nonnegative_bias_is_the_constrained_maximum():
+def test_a_nonnegative_mean_is_the_constrained_maximum():
     x = np.maximum(np.random.default_rng(3).normal(-0.8, 1.0, 600), 0.0)
     assert estimate(x).mean[0] < 0
     rows = estimate(x, nonnegative_mean=True)
     assert rows.mean[0] == 0.0
     best = max((likelihood.marginal_log_likelihood(x, 0.0, s), s) for s in np.linspace(0.5, 2.0, 3001))[1]
-    assert rows.scale[0] == pytest.approx(best, abs=1e-3)
+    assert rows.std[0] == pytest.approx(best, abs=1e-3)
 
 
 def test_integer_weights_are_repeated_rows():
@@ -89,7 +89,7 @@ def test_integer_weights_are_repeated_rows():
     x, w = np.maximum(rng.normal(0.2, 1.0, 80), 0.0), rng.integers(0, 4, 80)
     weighted, repeated = estimate(x, weights=w.astype(float)), estimate(np.repeat(x, w))
     assert weighted.mean[0] == pytest.approx(repeated.mean[0], rel=1e-12)
-    assert weighted.scale[0] == pytest.approx(repeated.scale[0], rel=1e-12)
+    assert weighted.std[0] == pytest.approx(repeated.std[0], rel=1e-12)
 
 
 def test_one_positive_value_is_learned_with_a_warning():
@@ -99,14 +99,14 @@ def test_one_positive_value_is_learned_with_a_warning():
         rows = estimate(x)
     expected_bias, expected_scale = likelihood.fit_marginal(x)
     assert rows.mean[0] == pytest.approx(expected_bias, rel=1e-4)
-    assert rows.scale[0] == pytest.approx(expected_scale, rel=1e-4)
+    assert rows.std[0] == pytest.approx(expected_scale, rel=1e-4)
     assert rows.mean_stderr[0] > 1.0
 
 
 def test_constant_column():
     with warns("constant-column", match="column 0"):
         rows = estimate(np.full(20, 0.1))
-    assert (rows.mean[0], rows.scale[0]) == (0.1, 0.0)
+    assert (rows.mean[0], rows.std[0]) == (0.1, 0.0)
 
 
 def test_never_above_the_floor():
@@ -114,7 +114,7 @@ def test_never_above_the_floor():
         estimate(np.zeros(20))
     with warns("constant-column"):
         rows = estimate(np.zeros(20), nonnegative_mean=True)  # Wu et al. 2019, footnote 3: W(i,:) = 0 and b = 0
-    assert (rows.mean[0], rows.scale[0]) == (0.0, 0.0)
+    assert (rows.mean[0], rows.std[0]) == (0.0, 0.0)
 
 
 @pytest.mark.parametrize("lowest", [0.0, 1.0, 3.0])  # floored, never floored, and constant for all that squares tell

@@ -53,7 +53,7 @@ def settling(d, rows, count, seed=0):
 
 
 @pytest.mark.parametrize("rows", [30, 260])  # few above 0: followed; too many: found each time
-def test_positive_parts_of_matrices_that_settle(rows):
+def test_positive_parts_of_matrices_that_converge(rows):
     part, misses = PositivePart(), []
     for v in settling(260, rows, 8):
         factor = part.factor(v)

@@ -193,7 +193,7 @@ def test_pairs_that_one_group_alone_sees_have_no_error():
     assert np.isfinite(fitted.mean_stderr_).all()
 
 
-def test_few_or_unequal_groups_are_doubtful():
+def test_few_or_unequal_groups_give_a_warning():
     with warns("few-groups", match=r"The 3 groups of rows count as 3.0 of equal size"):
         learner().fit(table(), groups=np.arange(N) % 3)
     with warns("few-groups", match=r"The 10 groups of rows count as 1\.\d"):
@@ -203,7 +203,7 @@ def test_few_or_unequal_groups_are_doubtful():
         learner().fit(table(), groups=np.arange(N) % 5)
 
 
-def test_who_keeps_no_groups_says_so(tmp_path):
+def test_an_estimator_without_groups_refuses_them(tmp_path):
     x = table()
     with pytest.raises(InvalidParameterError, match="use it with stderr='jackknife', or leave it out"):
         one_pass().fit(x, groups=days())

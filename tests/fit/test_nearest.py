@@ -56,7 +56,7 @@ def test_precise_entries_move_less():
 
 
 @pytest.mark.slow  # a study
-def test_rank_is_as_asked_and_nearly_optimal():
+def test_the_rank_is_the_given_one_and_nearly_optimal():
     rng = np.random.default_rng(1)
     w = rng.standard_normal((8, 2))
     w /= np.linalg.norm(w, axis=1, keepdims=True)

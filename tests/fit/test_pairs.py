@@ -27,7 +27,7 @@ def test_stays_within_a_fraction_of_a_standard_error_of_the_exact_pairwise_likel
     """Both estimate the same r; with .95+ of the information kept they differ by at most ~.2 standard errors rms."""
     x, _ = simulate(0, 4000, 5)
     rows, pairs = estimate(x)
-    exact = likelihood.pairwise_correlations(x, rows.mean, rows.scale)
+    exact = likelihood.pairwise_correlations(x, rows.mean, rows.std)
     pairs_of = np.triu_indices(5, 1)
     difference = (pairs.correlation - exact)[pairs_of] / pairs.stderr[pairs_of]
     assert np.sqrt(np.mean(difference**2)) < 0.25
@@ -51,7 +51,7 @@ def test_missing_values_use_the_rows_that_see_both():
     x[1500:, 1] = np.nan
     rows, pairs = estimate(x)
     together = x[:300]
-    exact = likelihood.PairLikelihood(together[:, 0], together[:, 1], tuple(rows.mean), tuple(rows.scale)).maximize()
+    exact = likelihood.PairLikelihood(together[:, 0], together[:, 1], tuple(rows.mean), tuple(rows.std)).maximize()
     assert abs(pairs.correlation[0, 1] - exact) < 0.3 * pairs.stderr[0, 1]
     _, alone = estimate(together)
     assert pairs.stderr[0, 1] < alone.stderr[0, 1]

@@ -251,7 +251,7 @@ DOUBTFUL = {
 @pytest.mark.parametrize("components", [None, 1])
 @pytest.mark.parametrize("name", DOUBTFUL)
 @pytest.mark.filterwarnings("ignore::unrelu.errors.UnreluWarning")
-def test_doubtful_tables_have_finite_scores(name, components):
+def test_tables_far_from_the_model_have_finite_scores(name, components):
     X = DOUBTFUL[name](table(TRUTHS["factors"][:10, :10], 100, 2))
     learner = RectifiedGaussianLearner(n_components=components).fit(X)
     assert np.isfinite(learner.score_samples(X)).all()

@@ -14,7 +14,7 @@ EDGES = (Edge("As", "Pb", -0.4, 0.05, 0.9, NAN), Edge("Pb", "Zn & co", 0.2, 0.06
 NODES = ["As", "Pb", "Zn & co", "alone"]
 
 
-def test_networkx_has_every_column_and_every_number_that_is_known():
+def test_networkx_has_every_column_and_every_number_that_is_not_missing():
     graph = networkx_graph(EDGES, NODES)
     assert list(graph.nodes) == NODES
     assert graph.edges["Pb", "As"] == {"weight": 0.4, "partial_correlation": -0.4, "stderr": 0.05, "stability": 0.9}

@@ -53,7 +53,7 @@ def test_leaving_out_groups():
     assert len(left) == 20
 
 
-def test_steps_are_told():
+def test_the_progress_callback_gets_every_step():
     heard = []
     groups_of(X).subsets(lambda r: r, 0, heard.append)
     assert [step.done for step in heard] == sorted({step.done for step in heard})

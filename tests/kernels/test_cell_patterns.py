@@ -3,7 +3,7 @@
 import numpy as np
 
 import unrelu
-from unrelu.kernels.cell_patterns import judge_cells
+from unrelu.kernels.cell_patterns import cell_log_odds
 from unrelu.kernels.cell_shares import bin_posteriors
 
 
@@ -17,7 +17,7 @@ def test_densities_of_cells_given_the_others_are_exact_without_floors():
     ratios, predicted, rows = np.empty(x.shape), np.empty((2, *x.shape)), np.empty(40)
     precision = np.linalg.inv(r)
     distribution = (np.full(5, -np.inf), np.zeros(5), np.ones(5), precision)
-    judge_cells(x, distribution, float(np.linalg.slogdet(precision)[1]), never, False, ratios, predicted, rows)
+    cell_log_odds(x, distribution, float(np.linalg.slogdet(precision)[1]), never, False, ratios, predicted, rows)
     for i in range(40):
         known = np.flatnonzero(~np.isnan(x[i]))
         for j in known:
@@ -30,14 +30,14 @@ def test_densities_of_cells_given_the_others_are_exact_without_floors():
     assert ratios[3, 2] == 0.0
 
 
-def test_a_bad_cell_does_not_spoil_the_judgement_of_the_others():
+def test_a_bad_cell_does_not_change_the_probabilities_of_the_others():
     r = np.full((6, 6), 0.8) + 0.2 * np.eye(6)
     x = np.zeros((1, 6))
     x[0, 1], x[0, 4] = 9.0, -7.0
     ratios, predicted, rows = np.empty((1, 6)), np.empty((2, 1, 6)), np.empty(1)
     precision = np.linalg.inv(r)
     distribution = (np.full(6, -np.inf), np.zeros(6), np.ones(6), precision)
-    judge_cells(
+    cell_log_odds(
         x, distribution, float(np.linalg.slogdet(precision)[1]), np.full((1, 6), -7.0), False, ratios, predicted, rows
     )
     np.testing.assert_array_equal(ratios[0] < 0.0, [False, True, False, False, True, False])

@@ -74,7 +74,7 @@ def test_one_floored_cell_is_exact():
     assert scores.log_density(x)[0] == pytest.approx(np.log(quad(joint, -9.0, 9.0, epsabs=1e-13)[0]), abs=1e-6)
 
 
-def test_at_least_is_at_most_upside_down():
+def test_at_least_is_at_most_negated():
     mean, scale, correlation, loadings = factor_model(12, 3)
     x = rows_of(mean, scale, correlation)
     x, marks = censoring_of(x, None, np.zeros(12))

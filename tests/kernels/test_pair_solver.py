@@ -75,7 +75,7 @@ def test_never_above_together_gives_a_wide_error_not_a_crash():
     assert 0.2 < se <= 1.0
 
 
-def test_without_common_rows_nothing_is_known():
+def test_without_common_rows_the_standard_error_is_one():
     assert solve(np.zeros(12), 0, 0.3, 0.4, 10, 10) == (0.0, 1.0)
 
 

@@ -121,7 +121,7 @@ def test_the_same_algebra_in_covariances(d, missing):
     np.testing.assert_allclose(density(x, parameters), expected, rtol=1e-9, atol=1e-9)
 
 
-def test_the_order_of_the_turns_is_that_of_the_columns():
+def test_the_order_of_the_draws_is_that_of_the_columns():
     """Moment matching depends on the order a little, so the twin above must tell one order from another."""
     parameters = model(5, 5)
     mean, scale, correlation, floor = parameters
@@ -268,7 +268,7 @@ def test_residuals_with_one_floored_cell_by_brute_force():
     assert got == pytest.approx(expected, abs=5.0 * np.sqrt((1.0 + expected**2 / 2.0) / len(second)))
 
 
-def test_at_least_is_at_most_upside_down():
+def test_at_least_is_at_most_negated():
     mean, scale, correlation, floor = parameters = model(7, 4)
     x, marks = censoring_of(draw(parameters, 40, 3), None, floor)
     sign = np.array([1.0, -1.0, 1.0, -1.0])

@@ -31,7 +31,7 @@ def learned(method, x=X, seed=0):
 
 def marginals(method, x=X, seed=0):
     rows = learned(method, x, seed).rows
-    return np.stack([rows.mean, rows.scale])
+    return np.stack([rows.mean, rows.std])
 
 
 def descended(gradients, steps, radius=3.0):
@@ -233,7 +233,7 @@ def counted_angles(x, bias, scale):
 @pytest.mark.parametrize("method", [FilteredGradient(None, steps=3000), TruncatedSGD()])
 def test_the_matrix_of_algorithm_1_as_it_is(method):
     literal, default = learned(replace(method, project=False)), learned(method)
-    expected = counted_angles(X, literal.rows.mean, literal.rows.scale)
+    expected = counted_angles(X, literal.rows.mean, literal.rows.std)
     np.testing.assert_allclose(literal.distribution.covariance, expected, rtol=1e-9)
     np.testing.assert_allclose(default.distribution.covariance, expected, rtol=1e-6)  # a covariance already
 

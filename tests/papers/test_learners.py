@@ -78,7 +78,7 @@ def test_more_batches_than_values_above_the_floor(method):
 def test_sgd_reaches_the_truth(evidence):
     rows = TruncatedSGD().learn(evidence, ASSUMPTIONS).rows
     np.testing.assert_allclose(rows.mean, TRUTH.mean, atol=0.08)
-    np.testing.assert_allclose(rows.scale, TRUTH.std, atol=0.05)
+    np.testing.assert_allclose(rows.std, TRUTH.std, atol=0.05)
     assert np.isnan(rows.mean_stderr).all()
 
 
@@ -106,7 +106,7 @@ def test_seeds_matter_and_repeat(evidence):
 def test_gradient_descent_without_filter_is_the_truncated_maximum_likelihood(evidence):
     rows = FilteredGradient(None, steps=5000).learn(evidence, ASSUMPTIONS).rows
     np.testing.assert_allclose(rows.mean, TRUTH.mean, atol=0.05)
-    np.testing.assert_allclose(rows.scale, TRUTH.std, atol=0.03)
+    np.testing.assert_allclose(rows.std, TRUTH.std, atol=0.03)
 
 
 @pytest.mark.parametrize(("outliers", "filter"), [(1000, "median"), (200, "median"), (200, "trimmed_mean")])
@@ -127,6 +127,6 @@ def test_median_of_the_samples_is_exact(evidence):
     rows = MedianBias().learn(evidence, ASSUMPTIONS).rows
     np.testing.assert_allclose(rows.mean, np.median(x, axis=0), atol=1e-4)
     upper = np.where(x > rows.mean, x - rows.mean, 0.0)
-    np.testing.assert_allclose(rows.scale, np.sqrt(2 * np.mean(upper**2, axis=0)), rtol=1e-9)
+    np.testing.assert_allclose(rows.std, np.sqrt(2 * np.mean(upper**2, axis=0)), rtol=1e-9)
     # The median of n normal values has standard error s sqrt(pi/(2n)).
     assert np.all(np.abs(rows.mean - TRUTH.mean) < 4 * TRUTH.std * np.sqrt(np.pi / 2 / 100_000))

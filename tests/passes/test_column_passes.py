@@ -69,7 +69,7 @@ def test_workers_that_hold_six_columns(client, missing):
     assert steps[-1].done == 2000
 
 
-def test_rows_sent_and_rows_told_in_another_way(client):
+def test_rows_sent_and_rows_read_in_another_way(client):
     engine = DaskEngine(client, task_bytes=FOR_SIX)
     columns = Columns(np.full(D, -np.inf), np.where(np.arange(D) % 3 == 0, 1e9, np.inf))
     question = PairMomentsQuestion((-2.0,) * D, (-np.inf,) * D)

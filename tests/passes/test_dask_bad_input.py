@@ -121,7 +121,7 @@ def test_a_checkpoint_is_for_this_process(client, tmp_path):
     ],
     ids=["unknown divisions", "joined", "no rows at the end", "frame, filtered", "array, filtered", "no rows first"],
 )
-def test_lengths_and_divisions_that_nobody_knows(client, table):
+def test_unknown_lengths_and_divisions(client, table):
     local = one_pass().fit(X)
     same_models(one_pass().fit(table()), local)
     with client.as_current():

@@ -64,7 +64,7 @@ def test_rows_in_memory_are_sent(client):
     assert [step.done for step in steps] == sorted(step.done for step in steps)
 
 
-def test_the_progress_hears_of_finished_parts_and_may_end_the_work(client):
+def test_the_progress_callback_gets_finished_parts_and_may_end_the_work(client):
     rows, steps = DaskSamples(da.from_array(X, chunks=(250, 4))), []
 
     def stop(step):
@@ -96,7 +96,7 @@ class Told(ArraySamples):
     ],
     ids=["negated", "kept", "grouped", "both"],
 )
-def test_rows_told_in_another_way(client, wrap):
+def test_rows_read_in_another_way(client, wrap):
     """Wrapped rows are read by workers, with what stands beside them."""
     question = BesideQuestion()
     local = LocalEngine().collect(wrap(ArraySamples(X, block_rows=100)), question)

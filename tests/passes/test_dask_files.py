@@ -86,7 +86,7 @@ def test_what_was_put_aside_is_read_here(client, tmp_path, monkeypatch):
     in_order(X, engine_for(rows).collect(rows, RowsQuestion()))
 
 
-def test_words_that_workers_met_are_told(client, tmp_path):
+def test_words_that_workers_met_are_in_the_message(client, tmp_path):
     """The first megabyte of a csv is looked at where it is opened; what comes later, by who reads it."""
     path = tmp_path / "long.csv"
     with open(path, "w") as file:

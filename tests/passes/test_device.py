@@ -179,7 +179,7 @@ def test_weights_must_be_where_the_rows_are(rows):
             learner().fit(table, sample_weight=elsewhere)
 
 
-def test_what_is_no_table_is_told():
+def test_what_is_no_table_is_refused():
     with pytest.raises(InvalidDataError, match="2 dimensions"):
         learner().fit(strict.zeros((3, 3, 3)))
     with pytest.raises(InvalidDataError, match="Expected numbers"):
@@ -204,7 +204,7 @@ def test_a_fitted_learner_can_be_pickled_and_saved(rows, tmp_path):
         np.testing.assert_array_equal(again.covariance_, learned.covariance_)
 
 
-def test_answers_are_on_the_device_where_scikit_learn_is_told_so():
+def test_answers_are_on_the_device_where_scikit_learn_is_configured_so():
     code = (
         "import array_api_strict as strict, numpy as np, sklearn, unrelu\n"
         "x = unrelu.synthetic.random_model(3, random_state=0).sample(500, random_state=1)\n"

@@ -60,7 +60,7 @@ def test_runs_hold_the_weight_of_their_values(name):
 
 
 @pytest.mark.parametrize("name", ["three values", "one value"])
-def test_few_values_are_told_apart(name):
+def test_few_values_are_counted_one_by_one(name):
     margin = asked(COLUMNS[name][:, None]).columns[0]
     values, counts = np.unique(COLUMNS[name], return_counts=True)
     assert_array_equal(margin.runs[0], values)

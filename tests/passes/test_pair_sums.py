@@ -147,7 +147,7 @@ def test_sparse_rows_have_the_record_of_dense_ones(weighted, floor):
 
 
 @pytest.mark.parametrize("bad", [-1.0, np.nan, np.inf])
-def test_what_is_out_of_place_in_sparse_rows_is_told_as_in_dense_ones(bad):
+def test_what_is_out_of_place_in_sparse_rows_is_refused_as_in_dense_ones(bad):
     x = table(500, 3)
     x[77, 1] = bad
     record, _ = ask_sparse(x)

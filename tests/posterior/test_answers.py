@@ -184,7 +184,7 @@ def test_predict_is_what_a_regression_on_the_truth_gives():
     np.testing.assert_array_equal(MODEL.predict(spoiled, "Pb", (0.1, 0.9)).mean, found.mean)
 
 
-def test_predict_with_a_ceiling_and_a_shape():
+def test_predict_with_a_ceiling_and_a_margin():
     model = RectifiedGaussian(
         [0.0, 0.0], [[1.0, 0.5], [0.5, 1.0]], -np.inf, ceiling=[2.0, np.inf], margins=[Log(), Log()]
     )
@@ -196,7 +196,7 @@ def test_predict_with_a_ceiling_and_a_shape():
     assert found.probability_floored[0] == pytest.approx(np.mean(x == 2.0), abs=1e-4)
 
 
-def test_strange_cells_and_rows():
+def test_outlier_cells_and_rows():
     X = MODEL.sample(500, random_state=9)
     cells = MODEL.cell_outlier_score(X)
     X[0, 1] += 9.0
@@ -208,7 +208,7 @@ def test_strange_cells_and_rows():
     assert np.isnan(MODEL.cell_outlier_score(X)[5, 2])
 
 
-def test_free_margins_go_on_below_their_floor():
+def test_monotone_margins_go_on_below_their_floor():
     """By simulation: the mean of f(y) below the floor, f falling by ``below`` on a log scale."""
     free = Monotone(np.array([1.0, 2.0, 4.0, 9.0]), np.array([-0.5, 0.0, 0.5, 1.5]), below=0.8)
     model = RectifiedGaussian([0.0, 0.0], [[1.0, 0.5], [0.5, 1.0]], 1.0, margins=[free, BoxCox(0.5, 0.0, 2.0)])

@@ -95,7 +95,7 @@ def test_constant_columns_and_seen_rows():
     assert (draws[:, 0, 1] <= 0.0).all()
 
 
-def test_walks_are_told():
+def test_walks_are_reported():
     rng = np.random.default_rng(0)
     w = rng.standard_normal((120, 60))
     model = RectifiedGaussian(np.zeros(120), w @ w.T + 0.3 * np.eye(120))

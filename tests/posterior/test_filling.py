@@ -118,7 +118,7 @@ def test_cells_within_the_tolerance_show_the_floor():
     assert filled[3, 0] > 0.0
 
 
-def test_a_free_shape_is_not_asked_below_its_floor():
+def test_a_monotone_margin_is_not_evaluated_below_its_floor():
     margin = Monotone(np.array([1.0, 2.0, 4.0]), np.array([0.0, 1.0, 2.0]), Seen(1.0, 4.0))
     model = RectifiedGaussian([0.0, 0.0], np.eye(2), [1.0, -np.inf], margins=[margin, Log()])
     X = np.array([[1.0, 1.0], [NAN, 2.0]])

@@ -125,8 +125,8 @@ def test_columns_are_read_as_their_cells_one_by_one(texts, nondetect, limits):
     ]
     rows, _ = at_limits(values[:, np.newaxis], None, {0: -math.inf}, reading)
     np.testing.assert_array_equal(rows[:, 0], expected)
-    assert seen.below.total() == sum(kind == "below" for kind, _ in cells)
-    assert seen.above.total() == sum(kind == "above" for kind, _ in cells)
-    assert seen.n_not_detected == sum(kind == "nondetect" for kind, _ in cells)
-    numbers = [value for kind, value in cells if kind in ("number", "grouped", "estimated")]
+    assert seen.below.total() == sum(cell[0] == "below" for cell in cells)
+    assert seen.above.total() == sum(cell[0] == "above" for cell in cells)
+    assert seen.n_not_detected == sum(cell[0] == "nondetect" for cell in cells)
+    numbers = [cell[1] for cell in cells if cell[0] in ("number", "grouped", "estimated")]
     assert (seen.smallest, seen.largest) == (min(numbers, default=math.inf), max(numbers, default=-math.inf))

@@ -1,8 +1,8 @@
-"""What is doubtful about a fit, from its record and a look at some of its rows, with what to do about it.
+"""Diagnostics of a fit, from its record and a sample of its rows, with what to do about them.
 
 Every rule compares what was counted with what the fitted model expects, so that a table that fits is left alone: the
 chance of a finding on such a table is about one in a hundred, whatever the number of its columns. First come limits
-that nobody named, as they bend everything else; then, the strongest first, what columns and rows show
+without a floor or ceiling, as they bend everything else; then, the strongest first, what columns and rows show
 (:mod:`unrelu.checks.misfit`); then what the matrix lacks.
 
 Is a column above its floor the upper part of a normal? A test from four sums: with P = 1{x > floor}, the mean of u^3 P
@@ -11,8 +11,8 @@ explain is taken off first,
 
     h = u^3 P - projection on 1, score_b, score_s:    a cubic in u above the floor, a constant below it,
 
-so that the mean of h over n rows, of which n_h were summed, has variance E[h^2]/n_h whatever the errors of (b, s).
-Its tail is not normal where few values are above the floor; E[h^3] is known as well, and the transformation that
+so that the mean of h over n rows, of which n_h were summed, has variance E[h^2]/n_h whatever the errors of (b, s). Its
+tail is not normal where few values are above the floor; E[h^3] has a closed form as well, and the transformation that
 Anscombe and Glynn (1983) gave for kurtosis, which needs no more than the skewness, makes it so. The same statistic of
 u^4 would see heavy tails, but its own tail is too heavy to be calibrated from sums.
 """
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from unrelu.checks.misfit import Look, Misfit, Skewness, misfit_of, normalized
+from unrelu.checks.misfit import Misfit, RowSample, Skewness, misfit_of, normalized
 from unrelu.contracts import (
     Assumptions,
     BoolArray,
@@ -45,7 +45,7 @@ _ALARM = 0.002  # chance of a finding of one kind on a table that fits
 _REPEATED_SHARE, _REPEATED_COUNT = 0.005, 3.0  # of the rows, and of equal values, from which an end repeats
 _BY_ROUNDING = 5.0  # times what a step of the table's numbers would explain
 _NEXT = 3  # values beside an end that it is compared with
-_NEAR = 1e-3  # of the size of a floor, or of a scale: rounding of whoever typed the floor
+_NEAR = 1e-3  # of the size of a floor, or of a spread: rounding of a floor that was typed
 _TIED_SHARE, _COARSE = 0.5, 0.1  # values that are copies, and their step in standard deviations
 _SKEWED, _SHIFTED = 0.3, 0.05  # skewness and shift of the mean (in standard deviations) that matter
 _HARM = 0.5  # standard errors that a mean must be off
@@ -63,40 +63,40 @@ _HIGH = ("repeated-maximum", "largest", "ceiling", "max")
 
 
 class _Table:
-    """A fit, seen column by column. Numbers are those of the rows looked at, and as the learner saw them: latent, some
-    columns negated. Who is told of them wants the values of the table."""
+    """A fit, column by column. Numbers are those of the rows in windows, as the learner has them: latent, some columns
+    negated; :meth:`in_table_units` gives the values of the table."""
 
     def __init__(self, margins: ColumnMargins, rows: RowParameters, assumptions: Assumptions) -> None:
         self.margins, self.rows, self.assumptions, self.sign = margins, rows, assumptions, assumptions.sign
-        self.varying = np.asarray(rows.scale > 0.0)
+        self.varying = np.asarray(rows.std > 0.0)
         # Columns that were learned as latent values.
         self.curved = [j for j, margin in enumerate(assumptions.margins) if margin.kind != "normal"]
-        # Between two values of the user's table; 0 where it is not known.
+        # Between two values of the user's table; 0 where there is none.
         self.step = np.where(np.isfinite(margins.step), margins.step, 0.0)
         for j in self.curved:
             self.step[j] = assumptions.margins[j].seen.step
         # The smallest and largest values as the user's table has them.
-        self.ends = [self.told(end) for end in margins.ends]
+        self.ends = [self.in_table_units(end) for end in margins.ends]
 
     def probability(self, low: FloatArray, high: FloatArray) -> FloatArray:
         """Of a value between the two, under the fitted model; 0 where they are not in order."""
-        scale = np.where(self.varying, self.rows.scale, 1.0)
-        below, above = ((level - self.rows.mean) / scale for level in (low, high))
+        std = np.where(self.varying, self.rows.std, 1.0)
+        below, above = ((level - self.rows.mean) / std for level in (low, high))
         # From the nearer tail, where the difference of two numbers near 1 would lose all digits.
         upper = below > 0.0
         difference = np.where(upper, ndtr(-below) - ndtr(-above), ndtr(above) - ndtr(below))
         return np.asarray(self.varying * np.maximum(difference, 0.0))
 
-    def told(self, learned: FloatArray) -> FloatArray:
+    def in_table_units(self, learned: FloatArray) -> FloatArray:
         """Learned values as the user's table has them."""
         x = self.sign * learned
         for j in self.curved:
             x[j] = self.assumptions.margins[j].from_latent(x[j])
         return x
 
-    def cell_of(self, told: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def cell_of(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Learned values half a step below and above those of the user's table, in order."""
-        ends = told - 0.5 * self.step, told + 0.5 * self.step
+        ends = x - 0.5 * self.step, x + 0.5 * self.step
         for j in self.curved:
             for end in ends:
                 end[j] = self.assumptions.margins[j].to_latent(end[j])
@@ -110,10 +110,10 @@ def diagnostics_of(
     assumptions: Assumptions,
     pairs: PairCorrelations,
     nearest: NearestCovariance,
-    look: Look | None = None,
+    sample: RowSample | None = None,
 ) -> tuple[Diagnostic, ...]:
-    """Everything doubtful about a fit; limits of single cells leave no record, and a record that was kept no rows."""
-    d = len(rows.scale)
+    """All diagnostics of a fit; limits of single cells leave no record, and a fit to a record has no rows."""
+    d = len(rows.std)
     kinds = np.array([margin.kind for margin in assumptions.margins] or ["normal"] * d)
     sign = assumptions.sign
     limits: list[Diagnostic] = []
@@ -121,27 +121,27 @@ def diagnostics_of(
     skewness: Skewness | None = None
     if record is not None and record.margins is not None:
         table = _Table(record.margins, rows, assumptions)
-        limits, tied = [*_limits(table, look), *_gross(table)], _tied(table)
+        limits, tied = [*_limits(table, sample), *_gross(table)], _tied(table)
         skewness = skewness_of(record.margins, rows)
     explained = np.zeros(d, dtype=np.bool_)
     explained[[j for diagnostic in limits if diagnostic.kind != "nothing-floored" for j in diagnostic.columns]] = True
     left_out = explained.copy()
     left_out[[j for diagnostic in tied for j in diagnostic.columns]] = True
-    if look is None:
+    if sample is None:
         shown = _margins(kinds, sign, rows, skewness, None, explained)
     else:
-        misfit = misfit_of(look, rows, pairs.correlation, left_out, kinds == "monotone")
+        misfit = misfit_of(sample, rows, pairs.correlation, left_out, kinds == "monotone")
         shown = _margins(kinds, sign, rows, skewness, misfit, explained)
         if shown:
-            # Columns that are not normal look like whatever else; the others must show it without them.
+            # Columns that are not normal show other findings, too; the others must show these without them.
             left_out[[j for _, diagnostic in shown for j in diagnostic.columns]] = True
-            others = misfit_of(look, rows, pairs.correlation, left_out, kinds == "monotone")
+            others = misfit_of(sample, rows, pairs.correlation, left_out, kinds == "monotone")
             misfit = replace(others, neighbours=misfit.neighbours, dependent=misfit.dependent)
         shown += _of_rows(misfit)
     shown.sort(key=lambda each: -each[0])
     found = [*limits, *(diagnostic for _, diagnostic in shown), *tied]
     if record is not None:
-        found += _matrix(record, int(np.count_nonzero(rows.scale > 0.0)), assumptions, pairs, nearest)
+        found += _matrix(record, int(np.count_nonzero(rows.std > 0.0)), assumptions, pairs, nearest)
     return tuple(found)
 
 
@@ -173,18 +173,19 @@ def _diagnostic(
 # --- single columns -------------------------------------------------------------------------------
 
 
-def _limits(table: _Table, look: Look | None) -> list[Diagnostic]:
+def _limits(table: _Table, sample: RowSample | None) -> list[Diagnostic]:
     """Ends that repeat, of which the one at the floor may be the floor itself but for rounding; then gaps above the
     floor, and floors that no value is at."""
     margins, floor = table.margins, np.array(table.assumptions.floor)
-    repeated, largest = (_repeated_end(table, end, look) for end in (0, 1))
-    size = np.maximum(np.abs(np.where(np.isfinite(floor), floor, 0.0)), table.rows.scale)
+    repeated, largest = (_repeated_end(table, end, sample) for end in (0, 1))
+    size = np.maximum(np.abs(np.where(np.isfinite(floor), floor, 0.0)), table.rows.std)
     beyond = margins.ends[0] - floor
     if table.curved:  # how near they are is a matter of the user's units
-        told, spread = table.told(floor), table.told(table.rows.mean + table.rows.scale) - table.told(table.rows.mean)
+        level, one_std = (table.in_table_units(y) for y in (floor, table.rows.mean + table.rows.std))
+        spread = one_std - table.in_table_units(table.rows.mean)
         with np.errstate(invalid="ignore"):
-            beyond[table.curved] = np.abs(table.ends[0] - told)[table.curved]
-            size[table.curved] = np.maximum(np.abs(told), np.abs(spread))[table.curved]
+            beyond[table.curved] = np.abs(table.ends[0] - level)[table.curved]
+            size[table.curved] = np.maximum(np.abs(level), np.abs(spread))[table.curved]
     near = repeated & np.isfinite(floor) & (beyond <= _NEAR * size)
     found = _diagnostic(
         "near-the-floor", near,
@@ -206,16 +207,20 @@ def _limits(table: _Table, look: Look | None) -> list[Diagnostic]:
     expected = margins.observed * table.probability(floor, margins.ends[0])
     for j in table.curved:
         if table.assumptions.margins[j].kind == "monotone" and table.sign[j] > 0.0:
-            # Nobody is expected in a monotone column's gap; as many as in the next stretch of that width would be no
-            # wonder.
-            margin, low, x = table.assumptions.margins[j], float(table.told(floor)[j]), float(table.ends[0][j])
+            # No value is expected in a monotone column's gap; as many as in the next stretch of that width would be
+            # no wonder.
+            margin, low, x = (
+                table.assumptions.margins[j],
+                float(table.in_table_units(floor)[j]),
+                float(table.ends[0][j]),
+            )
             if np.isfinite([low, x]).all():
-                y = (margin.to_latent([x, 2.0 * x - low]) - table.rows.mean[j]) / max(table.rows.scale[j], 1e-300)
+                y = (margin.to_latent([x, 2.0 * x - low]) - table.rows.mean[j]) / max(table.rows.std[j], 1e-300)
                 share = float(np.diff(ndtr(y))[0])
                 expected[j] = margins.observed[j] * share if share > _NEXT_SHARE else 0.0
     # A gap that is a step of the table's own numbers is no gap.
     with np.errstate(invalid="ignore"):
-        wide = np.abs(table.ends[0] - table.told(floor)) > 1.5 * table.step
+        wide = np.abs(table.ends[0] - table.in_table_units(floor)) > 1.5 * table.step
     found += _diagnostic(
         "empty-gap", wide & at_floor & ~repeated & (expected > surely) & np.isfinite(floor),
         "no value between the floor and the smallest one above it, where the model expects many: what is at the floor"
@@ -232,7 +237,7 @@ def _limits(table: _Table, look: Look | None) -> list[Diagnostic]:
     )  # fmt: skip
 
 
-def _repeated_end(table: _Table, end: int, look: Look | None) -> BoolArray:
+def _repeated_end(table: _Table, end: int, sample: RowSample | None) -> BoolArray:
     """Columns whose smallest (0) or largest (1) value above the floor occurs too often for rounding to explain. Values
     of a coarse scale repeat as well, and so do their neighbours: rain of .1 and .2 mm is no limit."""
     margins = table.margins
@@ -241,9 +246,9 @@ def _repeated_end(table: _Table, end: int, look: Look | None) -> BoolArray:
         by_rounding = margins.observed * table.probability(*table.cell_of(table.ends[end]))
     often = weight >= np.maximum(_REPEATED_COUNT, _REPEATED_SHARE * margins.observed)
     found = np.asarray(often & (weight > _BY_ROUNDING * by_rounding + 2.0) & table.varying)
-    if look is not None:
+    if sample is not None:
         for j in np.flatnonzero(found).tolist():
-            values = look.values[look.censoring[:, j] == 0, j]
+            values = sample.values[sample.censoring[:, j] == 0, j]
             _, counts = np.unique(values[~np.isnan(values)], return_counts=True)
             counts = counts[:: 1 if end == 0 else -1][: 1 + _NEXT]
             found[j] = len(counts) < 2 or counts[0] > _BY_ROUNDING * counts[1:].max()
@@ -251,9 +256,9 @@ def _repeated_end(table: _Table, end: int, look: Look | None) -> BoolArray:
 
 
 def _gross(table: _Table) -> list[Diagnostic]:
-    """Largest values that are beyond all others by more than any distribution has it: by _GROSS spreads of the
-    others, or, of
-    monotone columns, whose latent values are normal whatever they are, by _FAR_APART times all that the others span."""
+    """Largest values that are beyond all others by more than any distribution has it: by _GROSS spreads of the others,
+    or, of monotone columns, whose latent values are normal whatever they are, by _FAR_APART times all that the others
+    span."""
     margins = table.margins
     weight, end = margins.end_weights[1], (margins.ends[1] - margins.origin) / margins.unit
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
@@ -285,33 +290,33 @@ def _margins(
     misfit: Misfit | None,
     explained: BoolArray,
 ) -> list[tuple[float, Diagnostic]]:
-    """(z, finding): values above the floor that are not the upper part of a normal, so far that it matters. A floor
-    that nobody named bends a column as well: where one was found it is the explanation, and so is what the rows show
-    more clearly. Of monotone margin there is nothing to say: their latent values are normal by construction."""
-    d, asked = len(kinds), ~explained & (kinds != "monotone")
+    """(z, finding): values above the floor that are not the upper part of a normal, so far that it matters. A limit
+    without a floor bends a column as well: where one was found it is the explanation, and so is what the rows show
+    more clearly. Monotone margins are not tested: their latent values are normal by construction."""
+    d, open_columns = len(kinds), ~explained & (kinds != "monotone")
     found: list[tuple[float, Diagnostic]] = []
     test, sure = record, np.zeros(d, dtype=np.bool_)
     if record is not None:
         sure = np.abs(record.z) > -ndtri(0.5 * _ALARM / d)
     if misfit is not None:
-        asked &= misfit.by_margins(d)
+        open_columns &= misfit.by_margins(d)
         tails, skewed = (misfit.columns_of(kind, d) for kind in ("tails", "skewed"))
-        long = asked & (tails < 0.0) & (np.abs(skewed) < _SYMMETRIC * np.abs(tails))
+        long = open_columns & (tails < 0.0) & (np.abs(skewed) < _SYMMETRIC * np.abs(tails))
         diagnostics = _diagnostic(
             "heavy-tails", long,
             "values lie farther out, and nearer to the middle, than a normal distribution's: standard errors are too"
-            " small, and"
-            " intervals of filled cells are off.",
+            " small, and intervals of filled cells are off.",
             "Give these columns margins='monotone', and take errors with stderr='jackknife'."
         )  # fmt: skip
         found = [(float(np.abs(tails[long]).max()), diagnostic) for diagnostic in diagnostics]
-        test, sure, asked = misfit.skewness(d) if record is None else record, sure | (skewed != 0.0), asked & ~long
+        test, sure = misfit.skewness(d) if record is None else record, sure | (skewed != 0.0)
+        open_columns &= ~long
     if test is None:
         return []
     z, skewness, shift = test.z, test.skewness, test.shift
     with np.errstate(invalid="ignore"):
-        moved = np.abs(shift) * rows.scale > np.maximum(_SHIFTED * rows.scale, _HARM * rows.mean_stderr)
-    sure = sure & asked & (moved | (np.abs(skewness) > _SKEWED))
+        moved = np.abs(shift) * rows.std > np.maximum(_SHIFTED * rows.std, _HARM * rows.mean_stderr)
+    sure = sure & open_columns & (moved | (np.abs(skewness) > _SKEWED))
     for which, beyond in (
         (kinds == "normal", "beyond what a normal distribution allows"),
         (~np.isin(kinds, ["normal", "monotone"]), "even after their margin"),
@@ -322,8 +327,7 @@ def _margins(
                 (
                     moved,
                     "latent means, standard deviations and correlations are off by more than their standard errors"
-                    " (values: how far"
-                    " latent means are off, roughly, in standard deviations)",
+                    " (values: how far latent means are off, roughly, in standard deviations)",
                     sign * shift,
                 ),
                 (
@@ -344,10 +348,10 @@ def _margins(
 
 
 def skewness_of(margins: ColumnMargins, rows: RowParameters) -> Skewness:
-    """The test for every column; z is 0 where nothing can be said (constant columns, fewer than 8 values)."""
-    can = (rows.scale > 0.0) & (margins.sums[0] >= 8.0)
-    scale = np.where(can, rows.scale, 1.0)
-    a = np.where(can, np.minimum((rows.mean - rows.floor) / scale, LARGEST_A), 0.0)
+    """The test for every column; z is 0 where there is no test (constant columns, fewer than 8 values)."""
+    can = (rows.std > 0.0) & (margins.sums[0] >= 8.0)
+    std = np.where(can, rows.std, 1.0)
+    a = np.where(can, np.minimum((rows.mean - rows.floor) / std, LARGEST_A), 0.0)
     moments = truncated_moments(a, _HIGHEST)
     hidden, power = ndtr(-a), np.arange(4)
     second, third = (moments[power[:, None] + power], moments[power[:, None, None] + power[:, None] + power])
@@ -369,7 +373,7 @@ def skewness_of(margins: ColumnMargins, rows: RowParameters) -> Skewness:
     _, b_part, s_part, h = basis
     variance = np.maximum(mean(h, h), 1e-300)
 
-    u = margins.about(np.where(can, rows.mean, margins.origin), np.where(can, scale, margins.unit)).sums
+    u = margins.about(np.where(can, rows.mean, margins.origin), np.where(can, std, margins.unit)).sums
     total = np.maximum(margins.observed, 1e-300)
     observed = ((h[:4] * u).sum(axis=0) + h[4] * (margins.observed - margins.sums[0])) / total
     z = observed * np.sqrt(total / variance)
@@ -401,9 +405,9 @@ def _tied(table: _Table) -> list[Diagnostic]:
     """Few different values, far apart: counts, or numbers rounded coarsely."""
     size = table.margins.step.copy()  # of a step, where most values are
     if table.curved:
-        low, high = table.cell_of(table.told(np.maximum(table.rows.mean, table.margins.ends[0])))
+        low, high = table.cell_of(table.in_table_units(np.maximum(table.rows.mean, table.margins.ends[0])))
         size[table.curved] = (high - low)[table.curved]
-    coarse = size > _COARSE * table.rows.scale
+    coarse = size > _COARSE * table.rows.std
     ties = table.margins.different < (1.0 - _TIED_SHARE) * table.margins.compared
     return _diagnostic(
         "ties", ties & coarse & table.varying,
@@ -419,18 +423,18 @@ def _tied(table: _Table) -> list[Diagnostic]:
 
 def _of_rows(misfit: Misfit) -> list[tuple[float, Diagnostic]]:
     """(z, finding) of everything but margins."""
-    told = []
+    found = []
     for kind, z in misfit.found:
         if kind == "zeros":
-            told.append((z, _zeros(misfit)))
+            found.append((z, _zeros(misfit)))
         elif kind == "bent":
             columns = tuple(sorted({column for test, k in misfit.chosen("bent") for column in test.columns[k]}))
             words = (
-                "some columns follow others along a curve, not a straight line: correlations tell the straight part"
+                "some columns follow others along a curve, not a straight line: correlations measure the straight part"
                 " only, and filled cells and predictions are off where the curve is far from it."
             )
             remedy = "Look at these columns in pairs, and leave out of predictions and filling what is bent."
-            told.append((z, Diagnostic("bent", columns, words, remedy)))
+            found.append((z, Diagnostic("bent", columns, words, remedy)))
         elif kind == "groups":
             words = (
                 "rows do not gather about one centre as a normal distribution's do: they may come from two or"
@@ -440,31 +444,30 @@ def _of_rows(misfit: Misfit) -> list[tuple[float, Diagnostic]]:
                 "Means, correlations and filled cells then describe a mixture of them. Fit each group by itself, or"
                 " learn them with unrelu.RectifiedGaussianMixture."
             )
-            told.append((z, Diagnostic("groups", (), words, remedy)))
+            found.append((z, Diagnostic("groups", (), words, remedy)))
         elif kind == "heavy":
             words = (
                 "rows lie farther out in all columns together than a normal distribution's: standard errors are too"
-                " small, and"
-                " intervals of filled cells and predictions are too narrow in such rows."
+                " small, and intervals of filled cells and predictions are too narrow in such rows."
             )
             remedy = "Take errors with stderr='jackknife', and do not rely on intervals of single cells."
             if misfit.chosen("skewed"):
                 remedy = (
-                    f"Give the columns margins='monotone'; if this is still said then, {remedy[0].lower()}{remedy[1:]}"
+                    f"Give the columns margins='monotone'; if this diagnostic stays, {remedy[0].lower()}{remedy[1:]}"
                 )
-            told.append((z, Diagnostic("heavy-tails", (), words, remedy)))
+            found.append((z, Diagnostic("heavy-tails", (), words, remedy)))
     if misfit.dependent:
-        near = misfit.neighbours
+        z, correlation, factor = misfit.neighbours
         words = (
-            f"neighbouring rows are alike (correlation {near.correlation:.2f}): if they are of one day, site or series,"
-            f" standard errors are too small by a factor of about {near.factor:.1f}."
+            f"neighbouring rows are alike (correlation {correlation:.2f}): if they are of one day, site or series,"
+            f" standard errors are too small by a factor of about {factor:.1f}."
         )
         remedy = (
             "Take errors with stderr='jackknife' and groups= of the days, sites or stretches of time that rows belong"
             " to."
         )
-        told.append((near.z, Diagnostic("dependent-rows", (), words, remedy)))
-    return told
+        found.append((z, Diagnostic("dependent-rows", (), words, remedy)))
+    return found
 
 
 def _zeros(misfit: Misfit) -> Diagnostic:
@@ -477,7 +480,7 @@ def _zeros(misfit: Misfit) -> Diagnostic:
         tuple(column for column, _ in single) or tuple(strongest.columns[at]),
         f"more cells are at their limit than the rest of their rows and the other cells allow: roughly {share:.0f} %"
         f" +- {error:.0f} % of the cells are there for another reason, and means come out too low.",
-        "If they are failures or true absences that you can tell from the others, mark them as missing (NaN).",
+        "If they are failures or true absences that you can identify, mark them as missing (NaN).",
         tuple(size for _, size in single),
     )
 

@@ -21,8 +21,8 @@ from scipy.special import betaincinv, ndtr, ndtri
 from unrelu.checks.statistics import (
     Standardized,
     column_statistics,
-    family_of,
     overall,
+    p_values_of,
     pair_statistics,
     quadrants,
     standardized,
@@ -82,7 +82,7 @@ class FitCheck(Shown):
     times out of 100. ``observed`` and ``expected``: counts of rows, 2 x 2 x 2 x d x d: at two thresholds (the model's
     median and 80 % quantile of what is seen of a column), first column above it, second column above it.
 
-    ``n_looked_at`` of ``n_rows`` rows were looked at; ``n_outlier_rows`` more were left out by the robust method.
+    ``n_looked_at`` of ``n_rows`` rows were tested; ``n_outlier_rows`` more were left out by the robust method.
     ``refitted``: the model was fitted to them, and so were the simulated tables; else it was taken as given.
     ``tried``: remedies that were tried because it does not fit, those that help first.
     """
@@ -152,15 +152,15 @@ class FitCheck(Shown):
         if self.fits:
             return f"{who} fits: nothing in the table is further from it than chance has it ({seen})."
         columns, pairs = self.misfits
-        said = []
+        parts = []
         if columns:
             margins = listed(sorted({self.margins[j] for j in columns}))
             counts = ", of few different values" if any(self.coarse[j] for j in columns) else ""
-            said.append(f"not {margins}{counts}: {listed(self.names[j] for j in columns)}")
+            parts.append(f"not {margins}{counts}: {listed(self.names[j] for j in columns)}")
         if pairs:
-            told = listed(f"{self.names[i]} and {self.names[j]}" for i, j in pairs)
-            said.append(f"not related as in the model: {told}")
-        what = "; ".join(said) or "no single column or pair is to blame"
+            named = listed(f"{self.names[i]} and {self.names[j]}" for i, j in pairs)
+            parts.append(f"not related as in the model: {named}")
+        what = "; ".join(parts) or "no single column or pair is to blame"
         if not self.refitted:
             return f"{who} does not fit ({seen}): {what}; fit a model to this table, and check that one."
         return f"{who} does not fit ({seen}): {what}. {self.advice}".rstrip()
@@ -240,17 +240,17 @@ def sampled_rows(samples: Samples, assumptions: Assumptions, seed: int, progress
     return Rows(values * assumptions.sign, sample.n_rows, assumptions, names)
 
 
-def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulations, progress: Progress) -> FitCheck:
-    """The check of a model that is given, or of what ``judge`` fits to values of some of the columns."""
-    left_out = _left_out(rows, judge)
+def check_fit(rows: Rows, given: RectifiedGaussian | Fit, simulations: Simulations, progress: Progress) -> FitCheck:
+    """The check of a model that is given, or of what ``given`` fits to values of some of the columns."""
+    left_out = _left_out(rows, given)
     kept = np.array([j for j in range(len(rows.names)) if j not in left_out], dtype=np.intp)
     if not len(kept):
         why = listed(f"{rows.names[j]} ({reason})" for j, reason in left_out.items())
         raise InvalidDataError(f"No column can be checked: {why}. Add rows, or give other floors.")
-    values, refitted = rows.values[:, kept], not isinstance(judge, RectifiedGaussian)
+    values, refitted = rows.values[:, kept], not isinstance(given, RectifiedGaussian)
     with one_blas_thread(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what is doubtful was said when the table was learned
-        model = judge.marginal(kept.tolist()) if isinstance(judge, RectifiedGaussian) else judge(values, kept)
+        warnings.simplefilter("ignore")  # the table's fit gave its diagnostics
+        model = given.marginal(kept.tolist()) if isinstance(given, RectifiedGaussian) else given(values, kept)
         grids = _grids(values, rows.seen[:, kept])
         tolerance = rows.assumptions.floor_tolerance
         # Pairs that are tested, by their places among all: those of the strongest correlations.
@@ -268,7 +268,7 @@ def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulatio
                 drawn = _rounded(model.sample(len(values), rng, as_seen=False), grids, model, tolerance)
                 drawn[np.isnan(values)] = np.nan
                 try:
-                    return numbers(drawn, model if isinstance(judge, RectifiedGaussian) else judge(drawn, kept))
+                    return numbers(drawn, model if isinstance(given, RectifiedGaussian) else given(drawn, kept))
                 except InvalidDataError:  # a column that is never above its floor in this one
                     continue
             raise InvalidDataError("Tables that the fitted model gives cannot be learned: add rows, or drop columns.")
@@ -302,17 +302,17 @@ def check_fit(rows: Rows, judge: RectifiedGaussian | Fit, simulations: Simulatio
     )
 
 
-def _left_out(rows: Rows, judge: RectifiedGaussian | Fit) -> dict[int, str]:
-    """Columns of which nothing can be said, and why."""
+def _left_out(rows: Rows, given: RectifiedGaussian | Fit) -> dict[int, str]:
+    """Columns that cannot be tested, and why."""
     found = {}
     for j, seen in enumerate(rows.seen.T):
-        known = rows.values[~np.isnan(rows.values[:, j]), j]
+        there = rows.values[~np.isnan(rows.values[:, j]), j]
         different = len(np.unique(rows.values[seen, j]))
-        if not len(known):
+        if not len(there):
             found[j] = "no value at all"
-        elif known.min() == known.max() and seen.any():
+        elif there.min() == there.max() and seen.any():
             found[j] = "constant"
-        elif isinstance(judge, RectifiedGaussian) and judge.std[j] == 0.0:
+        elif isinstance(given, RectifiedGaussian) and given.std[j] == 0.0:
             found[j] = "constant in the model"
         elif np.count_nonzero(seen) < _FEWEST_SEEN:
             found[j] = f"{np.count_nonzero(seen)} values off its limit, {_FEWEST_SEEN} are needed"
@@ -352,7 +352,9 @@ def _p_values(columns: FloatArray, parts: FloatArray, pairs: Columns) -> dict[st
     """Of the whole table, and of columns and pairs, from the numbers of the table (first) and of simulated ones."""
     size = np.stack([standardized(part) for part in parts.transpose(1, 0, 2)])
     squares = np.where(np.isnan(size).all(axis=0), np.nan, np.nansum(size**2, axis=0))
-    ofcolumns, ofpairs = family_of(columns), family_of(squares)
+    (column_p, column_adjusted, column_largest), (pair_p, pair_adjusted, pair_largest) = map(
+        p_values_of, (columns, squares)
+    )
     first, second = (each[pairs] for each in np.triu_indices(columns.shape[1], 1))
 
     def matrix(numbers: FloatArray) -> FloatArray:
@@ -361,15 +363,15 @@ def _p_values(columns: FloatArray, parts: FloatArray, pairs: Columns) -> dict[st
         return whole
 
     return {
-        "p_value": overall(ofcolumns, ofpairs),
-        "columns_p_value": overall(ofcolumns),
-        "pairs_p_value": overall(ofpairs),
+        "p_value": overall(column_largest, pair_largest),
+        "columns_p_value": overall(column_largest),
+        "pairs_p_value": overall(pair_largest),
         "column_statistic": columns[0],
-        "column_p_value": ofcolumns.p_values,
-        "column_adjusted": ofcolumns.adjusted,
+        "column_p_value": column_p,
+        "column_adjusted": column_adjusted,
         "pair_statistic": matrix(squares[0]),
-        "pair_p_value": matrix(ofpairs.p_values),
-        "pair_adjusted": matrix(ofpairs.adjusted),
+        "pair_p_value": matrix(pair_p),
+        "pair_adjusted": matrix(pair_adjusted),
     }
 
 
@@ -377,13 +379,13 @@ def _described(table: Standardized) -> dict[str, FloatArray]:
     """What tables show beside the p-values."""
     distances = []  # the largest difference of the distribution functions over what is seen
     for u, seen in zip(table.u.T, table.seen.T, strict=True):
-        known = np.sort(u[~np.isnan(u)])
-        steps = np.searchsorted(known, u[seen], side="right"), np.searchsorted(known, u[seen], side="left")
-        distances.append(max(float(np.abs(step / len(known) - ndtr(u[seen])).max()) for step in steps))
+        ordered = np.sort(u[~np.isnan(u)])
+        steps = np.searchsorted(ordered, u[seen], side="right"), np.searchsorted(ordered, u[seen], side="left")
+        distances.append(max(float(np.abs(step / len(ordered) - ndtr(u[seen])).max()) for step in steps))
     observed, expected = quadrants(table)
-    known = np.count_nonzero(~np.isnan(table.u), axis=0)
+    observed_cells = np.count_nonzero(~np.isnan(table.u), axis=0)
     return {
-        "share_at_limit": 1.0 - np.count_nonzero(table.seen, axis=0) / known,
+        "share_at_limit": 1.0 - np.count_nonzero(table.seen, axis=0) / observed_cells,
         "expected_share_at_limit": 1.0 - table.share_seen,
         "column_distance": np.array(distances),
         "observed": observed,

@@ -1,4 +1,4 @@
-"""Do rows look like draws of the fitted normal? A look at some rows, and score tests of groups of columns.
+"""Are rows like draws of the fitted normal? A sample of the rows, and score tests of groups of columns.
 
 Every test is the mean over rows of a number g that a row has under the fit, such as how far out it lies. What the
 scores s of the group's means and covariances explain of it among rows simulated from the fit is taken off,
@@ -20,7 +20,7 @@ correlations:
               that is seen: the score of a share of cells that are cut off for another reason; and the sum over columns
     skewed    u^3 - 3 u of a column's cells, its mean beyond the limit where cut off; and the sum over columns
 
-Findings are told from the strongest down, and what one explains of the others is left out.
+Findings come from the strongest down, and what one explains of the others is left out.
 
 Rows are kept in runs of neighbours; a long table keeps the runs of the smallest keys
 (:mod:`unrelu.passes.tiles`), so that the same rows are kept however it is cut into blocks.
@@ -62,12 +62,12 @@ _DEPENDENT = 1.1  # times too small that standard errors must be
 _COLUMNS, _MOST_GROUPS = 6, 12  # of a group, and groups
 _MOST_ROWS = 4096  # of all groups together
 _FEWEST_SEEN = 8  # values of a column
-_FEWEST_SIMULATED, _IN_ALL, _SIMULATED = 1000, 4000, 2  # rows of a group, of all, and for every row looked at
+_FEWEST_SIMULATED, _IN_ALL, _SIMULATED = 1000, 4000, 2  # rows of a group, of all, and for every row of the sample
 _BOTH_SEEN, _MOST_SIMULATED = 100, 8000  # simulated rows that see both of two columns, and rows for that at most
 _FEW_BOTH = 30.0  # rows that see both
 _IMAGES = 0.98  # correlation from which on columns repeat each other
 _LEAST_EIGENVALUE = 0.02
-_FARTHEST, _LEAST = 4.0, 0.1  # standard deviations, and the least probability that is told from less
+_FARTHEST, _LEAST = 4.0, 0.1  # standard deviations, and the least probability that counts as itself
 _GROSS = 50.0  # standard deviations: whatever lies farther out is as far
 _HEAVY_DEGREES = 5.0  # degrees of freedom of a t distribution
 
@@ -81,11 +81,11 @@ _SORTED = 0.95  # of the steps to the next row that go one way
 Index = NDArray[np.int64]
 
 
-# --- a look at some rows ------------------------------------------------------------------------------
+# --- a sample of the rows ------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class RowSample:
     """``values`` (m x d) of the rows numbered ``rows``, in the table's order, with marks of cells that are cut off.
     Cells at a limit hold it. ``weights`` are those of the rows. ``cut``: rows or cells that lie far out were taken
     away, so that tails that are too short say nothing."""
@@ -114,32 +114,32 @@ class Look:
         _, number = np.unique(self.rows // _RUN, return_inverse=True)
         return self if k <= 1 else self.of_rows(number % k == 0)
 
-    def without_cells(self, unknown: BoolArray) -> Self:
-        """The same with nothing known of some cells."""
-        hidden = np.where(unknown, np.int8(0), self.censoring)
-        return replace(self, values=np.where(unknown, np.nan, self.values), censoring=hidden)
+    def without_cells(self, missing: BoolArray) -> Self:
+        """The same with some cells missing."""
+        hidden = np.where(missing, np.int8(0), self.censoring)
+        return replace(self, values=np.where(missing, np.nan, self.values), censoring=hidden)
 
 
 @dataclass(frozen=True)
-class LookQuestion:
+class RowSampleQuestion:
     """Ask for some rows; ``floor``: at or below it a cell is cut off."""
 
     floor: tuple[float, ...]
 
-    def __call__(self, block: Block) -> Look:
+    def __call__(self, block: Block) -> RowSample:
         rows = np.arange(block.first_row, block.first_row + block.n_rows, dtype=np.int64)
         kept = _kept(rows // _RUN)
         weights = np.ones(len(rows)) if block.weights is None else block.weights
         kept = kept[weights[kept] > 0.0]
         own = None if block.censoring is None else block.censoring[kept]
         values, censoring = censoring_of(block.some_rows(kept), own, np.array(self.floor))
-        return Look(rows[kept], values, censoring, np.asarray(weights[kept], dtype=np.float64))
+        return RowSample(rows[kept], values, censoring, np.asarray(weights[kept], dtype=np.float64))
 
 
-def look_at(evidence: Evidence, assumptions: Assumptions) -> Look | None:
+def sample_rows(evidence: Evidence, assumptions: Assumptions) -> RowSample | None:
     """Some of the rows behind the evidence; None where only a record is."""
     try:
-        return evidence.collect(LookQuestion(assumptions.censored_at))
+        return evidence.collect(RowSampleQuestion(assumptions.censored_at))
     except LookupError:
         return None
 
@@ -155,26 +155,19 @@ def _kept(runs: NDArray[np.int64]) -> NDArray[np.intp]:
     return order[np.isin(runs[order], chosen)]
 
 
-class Neighbours(NamedTuple):
-    """``z``: standard normal for independent rows. ``correlation``: of neighbours; ``factor``: of standard errors."""
-
-    z: float
-    correlation: float
-    factor: float
-
-
-def neighbours_of(rows: NDArray[np.int64], means: FloatArray) -> Neighbours:
-    """``means`` (n x d) of the cells of the rows, in standard units."""
+def neighbours_of(rows: NDArray[np.int64], means: FloatArray) -> tuple[float, float, float]:
+    """(z, standard normal for independent rows; correlation of neighbours; factor of standard errors), from the
+    ``means`` (n x d) of the cells of the rows, in standard units."""
     e = np.clip(means, -_FARTHEST, _FARTHEST)
     e = e - e.mean(axis=0)
     e = e / np.maximum(np.sqrt((e**2).mean(axis=0)), 1e-12)
     pairs = np.flatnonzero(np.diff(rows) == 1)
     if len(pairs) < _FEWEST_PAIRS:
-        return Neighbours(0.0, 0.0, 1.0)
+        return 0.0, 0.0, 1.0
     products = (e[pairs] * e[pairs + 1]).mean(axis=0)
     spread = np.sqrt(((e.T @ e / len(e)) ** 2).sum() / len(pairs))
     factor = float(np.sqrt(inflation(rows, e).mean()))
-    return Neighbours(float(products.sum() / spread), float(products.mean()), factor)
+    return float(products.sum() / spread), float(products.mean()), factor
 
 
 def inflation(rows: NDArray[np.int64], numbers: FloatArray) -> FloatArray:
@@ -193,9 +186,9 @@ def inflation(rows: NDArray[np.int64], numbers: FloatArray) -> FloatArray:
     return total
 
 
-def is_sorted(look: Look) -> bool:
-    """Whether some column goes up, or down, from row to row: whoever sorted a table made neighbours alike."""
-    steps = np.diff(look.values, axis=0)[np.diff(look.rows) == 1]
+def is_sorted(sample: RowSample) -> bool:
+    """Whether some column goes up, or down, from row to row: sorting a table makes neighbours alike."""
+    steps = np.diff(sample.values, axis=0)[np.diff(sample.rows) == 1]
     up, down = np.count_nonzero(steps > 0.0, axis=0), np.count_nonzero(steps < 0.0, axis=0)
     return bool(np.any((up + down >= _FEWEST_PAIRS) & (np.maximum(up, down) > _SORTED * (up + down))))
 
@@ -238,17 +231,18 @@ class Tests:
 @dataclass(frozen=True, eq=False)
 class Misfit:
     """``found``: kinds of findings with the z of their strongest test, from the strongest down. "heavy", "groups",
-    "bent", "zeros" and "margins"; ``tests`` are of every group, ``told`` those that are significant."""
+    "bent", "zeros" and "margins"; ``tests`` are of every group, ``significant`` says which of them are."""
 
     tests: tuple[Tests, ...]
-    told: tuple[BoolArray, ...]
+    significant: tuple[BoolArray, ...]
     found: tuple[tuple[str, float], ...]
-    neighbours: Neighbours
+    neighbours: tuple[float, float, float]
     dependent: bool
 
     def chosen(self, *kinds: str) -> list[tuple[Tests, int]]:
         """The significant tests of some kinds, the strongest first."""
-        every = [(test, int(k)) for test, told in zip(self.tests, self.told, strict=True) for k in np.flatnonzero(told)]
+        pairs = zip(self.tests, self.significant, strict=True)
+        every = [(test, int(k)) for test, significant in pairs for k in np.flatnonzero(significant)]
         some = [(test, k) for test, k in every if str(test.kinds[k]) in kinds]
         return sorted(some, key=lambda each: -abs(each[0].z[each[1]]))
 
@@ -257,22 +251,22 @@ class Misfit:
         Columns with long tails make rows lie far out as well, but less clearly; of a t distribution it is the
         reverse."""
         which = np.ones(d, dtype=np.bool_)
-        for test, told in zip(self.tests, self.told, strict=True):
+        for test, significant in zip(self.tests, self.significant, strict=True):
             shows = test.shows
-            own, size = shows == "margins", np.abs(test.z) * told / np.where(shows == "heavy", _CLEARLY, 1.0)
+            own, size = shows == "margins", np.abs(test.z) * significant / np.where(shows == "heavy", _CLEARLY, 1.0)
             which[test.group] = size[~own].max() <= size[own].max()
         return which
 
     def columns_of(self, kind: str, d: int) -> FloatArray:
         """The z of the tests of single columns of a kind, 0 where they are not significant. Where all columns of a
-        group together are, such as are so at 5 % by themselves are meant."""
+        group together are, those count that are so at 5 % by themselves."""
         z = np.zeros(d)
-        for test, told in zip(self.tests, self.told, strict=True):
+        for test, significant in zip(self.tests, self.significant, strict=True):
             which = test.kinds == kind
             together = test.whole & which
             single = which & ~together
-            meant = told[single] | (told[together].any() & (np.abs(test.z[single]) > _BESIDE))
-            z[test.group] = test.z[single] * meant
+            counted = significant[single] | (significant[together].any() & (np.abs(test.z[single]) > _BESIDE))
+            z[test.group] = test.z[single] * counted
         return z
 
     def skewness(self, d: int) -> Skewness:
@@ -284,25 +278,29 @@ class Misfit:
         return Skewness(*found)
 
 
-def misfit_of(look: Look, rows: RowParameters, correlation: FloatArray, left_out: BoolArray, free: BoolArray) -> Misfit:
-    """The tests of all columns but those ``left_out``; margins that are ``free`` are not asked for tails."""
-    seen = np.count_nonzero((look.censoring == 0) & ~np.isnan(look.values), axis=0)
-    usable = (rows.scale > 0.0) & (seen >= _FEWEST_SEEN)
+def misfit_of(
+    sample: RowSample, rows: RowParameters, correlation: FloatArray, left_out: BoolArray, monotone: BoolArray
+) -> Misfit:
+    """The tests of all columns but those ``left_out``; the tails of ``monotone`` margins are not tested."""
+    seen = np.count_nonzero((sample.censoring == 0) & ~np.isnan(sample.values), axis=0)
+    usable = (rows.std > 0.0) & (seen >= _FEWEST_SEEN)
     groups = groups_of(np.nan_to_num(correlation), usable & ~left_out)
     # So many of the rows, by whole runs of neighbours, as tests of that many groups may take.
-    look = look.thinned(-(-len(look.rows) * len(groups) // _MOST_ROWS))
-    if not groups or len(look.rows) < _FEWEST_ROWS:
-        return Misfit((), (), (), Neighbours(0.0, 0.0, 1.0), False)
+    sample = sample.thinned(-(-len(sample.rows) * len(groups) // _MOST_ROWS))
+    if not groups or len(sample.rows) < _FEWEST_ROWS:
+        return Misfit((), (), (), (0.0, 0.0, 1.0), False)
     with one_blas_thread():
-        tests = tuple(map_in_threads(partial(group_tests, look, rows, correlation, n_groups=len(groups)), groups))
-    neighbours = neighbours_of(look.rows, np.column_stack([test.means for test in tests]))
-    alike = neighbours.z > float(-ndtri(_ALARM))
-    dependent = alike and neighbours.factor > _DEPENDENT and not is_sorted(look)
+        tests = tuple(map_in_threads(partial(group_tests, sample, rows, correlation, n_groups=len(groups)), groups))
+    neighbours = neighbours_of(sample.rows, np.column_stack([test.means for test in tests]))
+    alike = neighbours[0] > float(-ndtri(_ALARM))
+    dependent = alike and neighbours[2] > _DEPENDENT and not is_sorted(sample)
     if alike:
-        tests = tuple(replace(t, z=t.z / np.sqrt(np.quantile(inflation(look.rows, t.h), _MOST))) for t in tests)
+        tests = tuple(replace(t, z=t.z / np.sqrt(np.quantile(inflation(sample.rows, t.h), _MOST))) for t in tests)
     levels = _levels(tests)
-    told = tuple(_told(test, level, rows, free, look.cut) for test, level in zip(tests, levels, strict=True))
-    return Misfit(tests, told, _strongest(tests, told, levels), neighbours, dependent)
+    significant = tuple(
+        _significant(test, level, rows, monotone, sample.cut) for test, level in zip(tests, levels, strict=True)
+    )
+    return Misfit(tests, significant, _strongest(tests, significant, levels), neighbours, dependent)
 
 
 def _levels(tests: Sequence[Tests]) -> list[FloatArray]:
@@ -321,28 +319,28 @@ def _levels(tests: Sequence[Tests]) -> list[FloatArray]:
     return levels
 
 
-def _told(test: Tests, level: FloatArray, rows: RowParameters, free: BoolArray, cut: bool) -> BoolArray:
-    """Tests that are significant, could tell something, and matter."""
-    # A free margin is normal by construction, fewer cut-off cells are no finding, and tails that were cut are short.
-    # Columns with short tails, such as a margin may leave, are no groups of rows.
+def _significant(test: Tests, level: FloatArray, rows: RowParameters, monotone: BoolArray, cut: bool) -> BoolArray:
+    """Tests that are significant, could show something, and matter."""
+    # A monotone margin is normal by construction, fewer cut-off cells are no finding, and tails that were cut are
+    # short. Columns with short tails, such as a margin may leave, are no groups of rows.
     short = (test.z > 0.0) & (np.isin(test.kinds, ["far", "tails"]) | (cut & (test.kinds == "axis")))
-    of_free = np.array([bool(free[list(columns)].any()) for columns in test.columns])
+    of_monotone = np.array([bool(monotone[list(columns)].any()) for columns in test.columns])
     zeros, margin = test.kinds == "zeros", np.isin(test.kinds, ["tails", "skewed"])
-    asked = ~short & ~(margin & of_free) & ~(zeros & (test.z < 0.0))
+    open_tests = ~short & ~(margin & of_monotone) & ~(zeros & (test.z < 0.0))
     # What moves means must move one by half its standard error; the others, which harm intervals and predictions, must
     # be no smaller than a tenth of a standard deviation of what rows have.
-    error = rows.mean_stderr[test.group] / rows.scale[test.group]
+    error = rows.mean_stderr[test.group] / rows.std[test.group]
     with np.errstate(invalid="ignore"):
         moved = np.any(~(np.abs(test.shift) < _HARM * error), axis=1)
     matters = (np.abs(test.z) / np.sqrt(len(test.h)) > _EFFECT) | (test.shows == "margins")
-    return np.asarray(asked & (np.abs(test.z) > level) & np.where(zeros, moved, matters))
+    return np.asarray(open_tests & (np.abs(test.z) > level) & np.where(zeros, moved, matters))
 
 
 def _strongest(
-    tests: Sequence[Tests], told: Sequence[BoolArray], levels: Sequence[FloatArray]
+    tests: Sequence[Tests], significant: Sequence[BoolArray], levels: Sequence[FloatArray]
 ) -> tuple[tuple[str, float], ...]:
     """Kinds of findings, from the strongest down; each is what is left when those before it are taken off."""
-    z = [test.z * each for test, each in zip(tests, told, strict=True)]
+    z = [test.z * each for test, each in zip(tests, significant, strict=True)]
     found: list[tuple[str, float]] = []
     over: set[str] = set()
     taken = [np.zeros(len(test.z), dtype=bool) for test in tests]
@@ -352,10 +350,10 @@ def _strongest(
             return tuple(found)
         kind = str(tests[best[1]].shows[best[2]])
         found.append((kind, best[0]))
-        # Tails are long or short, and what a test shows is said once.
+        # Tails are long or short, and each finding comes once.
         over |= {"heavy", "groups"} if kind in ("heavy", "groups") else {kind}
         for i, test in enumerate(tests):
-            taken[i] |= told[i] & (test.shows == kind)
+            taken[i] |= significant[i] & (test.shows == kind)
             left = test.z
             if taken[i].any():  # the z of all tests when what those taken explain is taken off
                 among = test.together[np.ix_(taken[i], taken[i])] + 1e-3 * np.eye(int(taken[i].sum()))
@@ -363,7 +361,7 @@ def _strongest(
                 own = 1.0 - (along * test.together[taken[i]]).sum(axis=0)
                 left = (left - left[taken[i]] @ along) / np.sqrt(np.maximum(own, _OWN))
                 left = np.clip(left, -np.abs(test.z), np.abs(test.z)) * (own > _OWN)
-            left = left * told[i] * ~np.isin(test.shows, list(over))
+            left = left * significant[i] * ~np.isin(test.shows, list(over))
             z[i] = left * (np.abs(left) > levels[i])
 
 
@@ -371,7 +369,7 @@ def _strongest(
 
 
 def groups_of(correlation: FloatArray, usable: BoolArray) -> list[Index]:
-    """Columns that say most of each other, a few together; one that repeats another is left out."""
+    """Columns that predict each other best, a few together; one that repeats another is left out."""
     left = np.flatnonzero(usable)
     number = -(-len(left) // _COLUMNS)
     if number > _MOST_GROUPS:
@@ -393,11 +391,13 @@ def groups_of(correlation: FloatArray, usable: BoolArray) -> list[Index]:
     return found
 
 
-def group_tests(look: Look, rows: RowParameters, correlation: FloatArray, group: Index, n_groups: int = 1) -> Tests:
+def group_tests(
+    sample: RowSample, rows: RowParameters, correlation: FloatArray, group: Index, n_groups: int = 1
+) -> Tests:
     """The tests of one group, of so many."""
-    mean, scale, d = rows.mean[group], rows.scale[group], len(group)
-    u = np.clip((look.values[:, group] - mean) / scale, -_GROSS, _GROSS, order="C")
-    marks = np.ascontiguousarray(look.censoring[:, group])
+    mean, std, d = rows.mean[group], rows.std[group], len(group)
+    u = np.clip((sample.values[:, group] - mean) / std, -_GROSS, _GROSS, order="C")
+    marks = np.ascontiguousarray(sample.censoring[:, group])
     values, vectors = np.linalg.eigh(np.nan_to_num(correlation[np.ix_(group, group)]))
     lifted = (vectors * np.maximum(values, _LEAST_EIGENVALUE)) @ vectors.T  # of pairs learned one by one: to invert it
     unit = np.sqrt(np.diagonal(lifted))
@@ -408,14 +408,14 @@ def group_tests(look: Look, rows: RowParameters, correlation: FloatArray, group:
     seldom = max(float((shown.T @ shown).min()) / n, 1.0 / n)
     many = max(_FEWEST_SIMULATED, _IN_ALL // n_groups, _SIMULATED * n, int(min(_BOTH_SEEN / seldom, _MOST_SIMULATED)))
     rng = np.random.default_rng(0)
-    g, scores, _ = numbers_of(*_simulated(u, marks, (rows.floor[group] - mean) / scale, r, many, rng), r)
+    g, scores, _ = numbers_of(*_simulated(u, marks, (rows.floor[group] - mean) / std, r, many, rng), r)
     design = np.column_stack([np.ones(many), scores])
     explained, *_ = np.linalg.lstsq(design, g, rcond=1e-10)
     h = g - design @ explained
     own, scores, means = numbers_of(u, marks, r)
     mine = own - np.column_stack([np.ones(n), scores]) @ explained
     variance = np.maximum(_variance_elsewhere(design, g), 1e-12)
-    weights = look.weights / look.weights.mean()
+    weights = sample.weights / sample.weights.mean()
     squares, expected = float(weights @ weights), weights @ mine / n
     if seldom * n < _FEW_BOTH:  # some numbers are as rarely large as that: the rows' own spread says how large they are
         variance = np.maximum(variance, weights @ (mine - expected) ** 2 / n)
@@ -458,18 +458,18 @@ def _variance_elsewhere(design: FloatArray, g: FloatArray) -> FloatArray:
 def _simulated(
     u: FloatArray, marks: Censoring, floor: FloatArray, r: FloatArray, many: int, rng: Generator
 ) -> tuple[FloatArray, Censoring]:
-    """Rows of the model, cut off and missing as those looked at. Where cells have limits of their own, only those of
-    cut-off cells are known: one at l stands for 1/P(u < l) cells."""
+    """Rows of the model, cut off and missing as those of the sample. Where cells have limits of their own, only those
+    of cut-off cells are in the table: one at l stands for 1/P(u < l) cells."""
     y = rng.standard_normal((many, len(r))) @ np.linalg.cholesky(r).T
     like = rng.permutation(many) % len(u)
     censoring = np.zeros(y.shape, dtype=np.int8)
     for j in range(len(r)):
         limits = {-1: np.full(many, floor[j]), 1: np.full(many, np.inf)}
-        known = np.count_nonzero(~np.isnan(u[:, j]))
+        observed = np.count_nonzero(~np.isnan(u[:, j]))
         for side in (-1, 1) if np.isneginf(floor[j]) else ():
             at = u[marks[:, j] == side, j]
             if len(at) > 0:
-                share = 1.0 / np.maximum(ndtr(-side * at), 0.03) / known
+                share = 1.0 / np.maximum(ndtr(-side * at), 0.03) / observed
                 drawn = np.searchsorted(np.cumsum(share / max(1.0, share.sum())), rng.random(many))
                 limits[side] = np.where(drawn < len(at), at[np.minimum(drawn, len(at) - 1)], side * np.inf)
         low, high = limits[-1], limits[1]
@@ -524,13 +524,13 @@ def numbers_of(u: FloatArray, censoring: Censoring, r: FloatArray) -> tuple[Floa
     first, second = np.nonzero(~np.eye(d, dtype=bool))
     unexplained = np.clip(residual / np.sqrt(np.diagonal(q)), -_FARTHEST, _FARTHEST)
     # Of every cell, 0 where it is missing.
-    cut, side, known = censoring != 0, censoring.astype(np.float64), ~np.isnan(u)
-    x = np.where(known, u, 0.0)
+    cut, side, observed = censoring != 0, censoring.astype(np.float64), ~np.isnan(u)
+    x = np.where(observed, u, 0.0)
     p = ndtr(np.where(cut, side * (cavities[0] - x), 0.0) / np.sqrt(np.maximum(cavities[1], 1e-12)))
-    zeros = np.where(cut, 1.0 / np.maximum(p, _LEAST) - 1.0, -1.0) * known
+    zeros = np.where(cut, 1.0 / np.maximum(p, _LEAST) - 1.0, -1.0) * observed
     near = np.clip(x, -_FARTHEST, _FARTHEST)
     edge = np.exp(-0.5 * near**2) / np.sqrt(2.0 * np.pi) / np.maximum(ndtr(-side * near), 1e-6)
-    skewed = np.where(cut, side * edge * (near**2 - 1.0), near * (near * near - 3.0)) * known
+    skewed = np.where(cut, side * edge * (near**2 - 1.0), near * (near * near - 3.0)) * observed
     if d > 1:  # and their sums over the columns
         tails, zeros, skewed = (np.column_stack([each, each.sum(axis=1)]) for each in (tails, zeros, skewed))
     g = [

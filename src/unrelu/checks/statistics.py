@@ -1,4 +1,4 @@
-"""How far a table is from a model, in numbers, and what chance has to say of them.
+"""How far a table is from a model, in numbers, and their p-values.
 
 With u = (y - b)/s in latent units, seen between the limits l and h of its column (-inf, inf where there is none):
 
@@ -18,7 +18,6 @@ so that the table's rank is uniform: so is that of any number computed from all 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -49,8 +48,8 @@ class Standardized:
         below, above = model.floor + tolerance, model.ceiling - tolerance
         ends = [latent.floor, latent.ceiling]
         if tolerance > 0.0:
-            known = [np.where(np.isfinite(end), end, 0.0)[None] for end in (below, above)]
-            ends = [np.where(np.isfinite(at), model.to_latent(x)[0], at) for x, at in zip(known, ends, strict=True)]
+            finite = [np.where(np.isfinite(end), end, 0.0)[None] for end in (below, above)]
+            ends = [np.where(np.isfinite(at), model.to_latent(x)[0], at) for x, at in zip(finite, ends, strict=True)]
         unit = np.where(latent.std > 0.0, latent.std, 1.0)
         low, high = ((end - latent.mean) / unit for end in ends)
         u = (model.to_latent(values) - latent.mean) / unit
@@ -91,21 +90,21 @@ def column_statistics(table: Standardized) -> FloatArray:
 
 
 def pair_statistics(table: Standardized) -> FloatArray:
-    """3 x pairs (i < j): the two quadrant residuals and that of the correlation; NaN where nothing can be said."""
+    """3 x pairs (i < j): the two quadrant residuals and that of the correlation; NaN where there are too few rows."""
     d = table.u.shape[1]
-    known = ~np.isnan(table.u)
+    observed_cells = ~np.isnan(table.u)
     t = table.thresholds()
     expected, within = np.zeros((2, d, d)), np.zeros((d, d))
     upper_parts(t, table.correlation, expected, within)
-    together = known.T.astype(np.float64) @ known
+    together = observed_cells.T.astype(np.float64) @ observed_cells
     parts = []
     with np.errstate(invalid="ignore", divide="ignore"):
         for level, joint in zip(t, expected, strict=True):
             p = ndtr(-level)
-            centred = np.where(known, (table.u > level) - p, 0.0)
+            centred = np.where(observed_cells, (table.u > level) - p, 0.0)
             parts.append(centred.T @ centred / together - (joint - np.outer(p, p)))
         # The correlation of columns where both are above; NaN for too few such rows.
-        v = np.where(known, table.u - t[0], -1.0)
+        v = np.where(observed_cells, table.u - t[0], -1.0)
         above = (v > 0.0).astype(np.float64)
         v = v * above
         n, total, square = above.T @ above, v.T @ above, (v * v).T @ above
@@ -124,12 +123,12 @@ def quadrants(table: Standardized) -> tuple[FloatArray, FloatArray]:
     t = table.thresholds()
     both, _ = np.zeros((2, d, d)), np.zeros((d, d))
     upper_parts(t, table.correlation, both, _)
-    known = ~np.isnan(table.u)
-    together = known.T.astype(np.float64) @ known
+    observed_cells = ~np.isnan(table.u)
+    together = observed_cells.T.astype(np.float64) @ observed_cells
     observed, expected = np.empty((2, 2, 2, d, d)), np.empty((2, 2, 2, d, d))
     for k, level in enumerate(t):
-        above = known & (table.u > level)
-        sides = [(known & ~above).astype(np.float64), above.astype(np.float64)]
+        above = observed_cells & (table.u > level)
+        sides = [(observed_cells & ~above).astype(np.float64), above.astype(np.float64)]
         p = ndtr(-level)
         for first in (0, 1):
             for second in (0, 1):
@@ -144,42 +143,40 @@ def quadrants(table: Standardized) -> tuple[FloatArray, FloatArray]:
 # --- p-values from simulated tables -------------------------------------------------------------------
 
 
-class Family(NamedTuple):
-    """Statistics of one kind: ``p_values`` one by one, ``adjusted`` for there being many, ``largest`` of every table.
-    The largest are in standard deviations; NaN where there are none."""
+def p_values_of(statistics: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """(p-values one by one, adjusted for there being many, largest statistic of every table in standard deviations).
 
-    p_values: FloatArray
-    adjusted: FloatArray
-    largest: FloatArray
-
-
-def family_of(statistics: FloatArray) -> Family:
-    """From (B + 1) x K statistics, large where a table does not fit; NaN counts as nothing seen."""
-    known = ~np.isnan(statistics)
+    From (B + 1) x K statistics of one kind, large where a table does not fit; NaN where there is none.
+    """
+    observed_cells = ~np.isnan(statistics)
     size = standardized(np.log(np.maximum(statistics, 1e-12)))  # log: their right tails are long
-    largest = np.where(known, size, -np.inf).max(axis=1, initial=-np.inf)
+    largest = np.where(observed_cells, size, -np.inf).max(axis=1, initial=-np.inf)
     p_values, adjusted = (
         (np.count_nonzero(others >= own, axis=0) + 1.0) / len(statistics)
-        for others, own in ((np.where(known, statistics, -np.inf)[1:], statistics[0]), (largest[1:, None], size[0]))
+        for others, own in (
+            (np.where(observed_cells, statistics, -np.inf)[1:], statistics[0]),
+            (largest[1:, None], size[0]),
+        )
     )
-    nothing = ~known[0]
+    nothing = ~observed_cells[0]
     p_values[nothing] = adjusted[nothing] = np.nan
-    return Family(p_values, adjusted, np.full(len(statistics), np.nan) if nothing.all() else largest)
+    return p_values, adjusted, np.full(len(statistics), np.nan) if nothing.all() else largest
 
 
-def overall(*families: Family) -> float:
-    """One p-value of all families that say something: of the largest number of any, each family in its own units."""
-    told = [family.largest for family in families if not np.isnan(family.largest).any()]
-    if not told:
+def overall(*largest: FloatArray) -> float:
+    """One p-value of several kinds of statistics: of the largest of any, each kind in its own units; those of NaN
+    aside."""
+    usable = [each for each in largest if not np.isnan(each).any()]
+    if not usable:
         return float("nan")
-    largest = standardized(np.stack(told, axis=1)).max(axis=1)
-    return float(np.mean(largest >= largest[0]))
+    most = standardized(np.stack(usable, axis=1)).max(axis=1)
+    return float(np.mean(most >= most[0]))
 
 
 def standardized(numbers: FloatArray) -> FloatArray:
     """Every column about its mean, in its standard deviation; NaN stays."""
-    known = ~np.isnan(numbers)
-    count = np.maximum(known.sum(axis=0), 1)
-    centred = numbers - np.where(known, numbers, 0.0).sum(axis=0) / count
-    spread = np.sqrt(np.where(known, centred**2, 0.0).sum(axis=0) / count)
+    observed_cells = ~np.isnan(numbers)
+    count = np.maximum(observed_cells.sum(axis=0), 1)
+    centred = numbers - np.where(observed_cells, numbers, 0.0).sum(axis=0) / count
+    spread = np.sqrt(np.where(observed_cells, centred**2, 0.0).sum(axis=0) / count)
     return np.asarray(centred / np.where(spread > 0.0, spread, 1.0))

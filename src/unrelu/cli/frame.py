@@ -231,7 +231,7 @@ class Job:
         from rich.progress import Progress as Bar
 
         from unrelu.contracts import no_progress
-        from unrelu.kernels import telling_of_compiling
+        from unrelu.kernels import report_compiling
 
         drawn = not self.to_stdout and sys.stderr.isatty()
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[words]}"))
@@ -241,7 +241,7 @@ class Job:
             if not diagnostics:
                 warnings.simplefilter("ignore", AssumptionWarning)
             shown = meter(bar)
-            with telling_of_compiling(shown if sys.stderr.isatty() else no_progress):
+            with report_compiling(shown if sys.stderr.isatty() else no_progress):
                 yield shown
 
     def write(self, **contents: Any) -> None:
@@ -480,7 +480,9 @@ def _with_value(option: str, rest: str) -> tuple[str, str] | None:
             if value[0] in _ENDS:
                 items = read if isinstance(read, list) else [read]
                 return f"{option} {shlex.quote(','.join(map(_item, items)))}", left
-            return None if read is None else (option + ("=" if value.startswith("-") else " ") + value, left)
+            if read is None:
+                return (f"{option} none", left) if option in ("--floor", "--ceiling") else None
+            return option + ("=" if value.startswith("-") else " ") + value, left
     return None
 
 

@@ -179,10 +179,8 @@ def _layer_of_model(path: Path, content: Any, n_components: int | None) -> Layer
         raise InvalidParameterError(f"--components must be at most {width}, the columns of {path}; got {n_components}.")
     names = getattr(content, "feature_names_in_", getattr(distribution, "feature_names", None))
     own = isinstance(content, ReLULatentRecovery)
-    with_margins = (
-        distribution.margins if isinstance(distribution, RectifiedGaussian) else getattr(content, "margins_", None)
-    )
-    if with_margins is not None:
+    own_margins = isinstance(distribution, RectifiedGaussian)
+    if (distribution.margins if own_margins else getattr(content, "margins_", None)) is not None:
         raise ModelFileError(
             f"The columns of {path} have margins, and a layer has none: fit a model without --margins."
         )

@@ -332,7 +332,8 @@ def info(
     from unrelu.report.model import contents, likelihood_facts, likelihood_words
 
     content, header = storage.load(file), storage.stated_header(file)
-    facts, shown = contents(content, header, file)
+    facts, lines = contents(content, header, file)
+    shown = [job.words(line) if isinstance(line, str) else line for line in lines]
     if not table:
         return facts, shown, 0
     model, rows = _scorer_and_table(job, content, header, file)

@@ -26,7 +26,7 @@ from unrelu.fit.one_pass import Learned
 from unrelu.graph.learning import (
     OF_EDGES,
     Graph,
-    Known,
+    LatentCorrelations,
     check_rows,
     check_selection,
     diagnostics_of_edges,
@@ -299,7 +299,7 @@ class RectifiedGaussianGraph(HoldsLearner):
         """The graph of the learned model; ``record`` is by groups where halves of the rows are to agree; ``others`` are
         diagnostics that are issued with those of the graph."""
         learned, assumptions = self._result(), self._assumptions()
-        scale, d = learned.rows.scale, learned.distribution.n_features
+        scale, d = learned.rows.std, learned.distribution.n_features
         columns = np.flatnonzero(scale > 0.0)
         check_rows(learned.report.n_rows, d, len(columns))
         if d > (n_rows := learned.report.n_rows):
@@ -314,7 +314,7 @@ class RectifiedGaussianGraph(HoldsLearner):
         if isinstance(record, GroupedMoments):
             groups = RowGroups(record, assumptions, learned.pairs, columns, self._names())
         rows, pair_rows = rows_that_would_do(learned.pairs, learned.report.effective_rows)
-        known = Known(learned.distribution.correlation[square], rows, pair_rows[square], groups)
+        known = LatentCorrelations(learned.distribution.correlation[square], rows, pair_rows[square], groups)
         graph = learn_graph(known, self.selection, self._seed(), self._progress)
         of_edges = diagnostics_of_edges(graph)
         of_model = (each for each in learned.report.diagnostics if each.kind not in OF_EDGES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, replace
 from functools import partial
 from inspect import signature
@@ -16,14 +17,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from unrelu.checks.findings import warn_of
 from unrelu.contracts import Assumptions, Diagnostic, Evidence, FloatArray, Samples
-from unrelu.errors import InvalidParameterError
+from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.estimators.base import Table, in_one_warning
 from unrelu.estimators.fits import Fit, Learning, evidence_of
 from unrelu.estimators.fitted import FittedModel, every_learned
 from unrelu.estimators.second_look import better_fit, continued
 from unrelu.fit.jackknife import jackknifed
 from unrelu.fit.one_pass import Learned
-from unrelu.kernels import tells_of_compiling
+from unrelu.kernels import reports_compiling
 from unrelu.limits import is_by_cell, limits_of
 from unrelu.margins import same_margins, seen_by_all
 from unrelu.methods import Auto, FullLikelihood, Method, OnePass, expects_outliers, method_named
@@ -60,8 +61,8 @@ class RectifiedGaussianLearner(FittedModel):
         Detection limits: values at the floor are left-censored there; values below it are an error. NaN means not
         observed. None (or -inf) is for a column without a floor; "min" is the column's smallest value where it repeats.
         In a dict "*" is for the columns that it does not name, 0 by default. An array or data frame of the table's
-        shape gives every cell its own floor, NaN for none, with method="full_likelihood" only: the learned model then
-        has no floor in such columns.
+        shape gives every cell its own floor, NaN for none, with method="auto", "full_likelihood" or "one_pass" (at
+        most 64 different ones a column): the learned model then has no floor in such columns.
     ceiling : float, one per column, dict or Series by name, None or "max", or one per cell, default=None
         Upper limits, at which values are right-censored. A column with a ceiling has no floor. Only limits of single
         cells may be of both kinds in one column.
@@ -168,7 +169,7 @@ class RectifiedGaussianLearner(FittedModel):
 
     # --- learning ---------------------------------------------------------------------------------
 
-    @tells_of_compiling
+    @reports_compiling
     def fit(self, X: Table, y: Any = None, sample_weight: ArrayLike | None = None, groups: Any = None) -> Self:  # noqa: ARG002
         """Learn from the rows of X, forgetting any earlier rows.
 
@@ -233,8 +234,9 @@ class RectifiedGaussianLearner(FittedModel):
             self._columns, learned = fit.columns, fit.learned
             if (question := method.question(assumptions)) is not None:
                 self._record = evidence.collect(question)
-            elif isinstance(method_named(self.method), Auto) and not samples.limits_by_cell:
-                self._to_add_to = evidence.collect(OnePass().question(assumptions))
+            elif isinstance(method_named(self.method), Auto):
+                with suppress(InvalidDataError):  # more limits than one pass keeps apart
+                    self._to_add_to = evidence.collect(OnePass().question(assumptions))
         facts: dict[str, Any] = {"chosen_because": because} if because else {}
         if self._columns.margins is not None and hasattr(learned.report, "log_likelihood"):  # of latent values
             slopes = total_log_slope(samples, self._columns)
@@ -292,7 +294,7 @@ class RectifiedGaussianLearner(FittedModel):
             self._refuse_to_learn_by_parts()
         else:
             self._check_unchanged()
-        samples = self._rows_to_learn(X, sample_weight, groups, reset=before is None, smallest=1)
+        samples = self._rows_to_learn(X, sample_weight, groups, reset=before is None, smallest=1, by_cell=one_pass)
         if before is None:
             self._learn_columns(samples, part=True, cells=True)
             self._given_limits = self._limits_now()

@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_array, validate
 
 from unrelu.contracts import CellLimits, Engine, FloatArray, Progress, RowLabels, Samples, Step
 from unrelu.errors import InvalidDataError, InvalidParameterError
-from unrelu.limits import is_by_cell, limits_of
+from unrelu.limits import LIMITS_OF_CELLS, is_by_cell, limits_of
 from unrelu.margins import Log, Margin, Normal, margin_requests
 from unrelu.passes.columns import ColumnValues, extremes, first_values, margins_of
 from unrelu.passes.device import Place, brought_home, place_of
@@ -265,11 +265,7 @@ def _check_cell_limits(samples: Samples, by_cell: bool, tolerance: Any, error: t
         return
     if not by_cell:
         own = np.isin(np.arange(samples.n_features), samples.limits_by_cell)
-        raise error(
-            f"Cells of {label_columns(own, samples.feature_names)} have limits of their own. Only"
-            " RectifiedGaussianLearner and FloorImputer with method='auto' or 'full_likelihood' can use them. Otherwise"
-            " cut every column at its highest limit: limits='highest' where the table is read, or one floor per column."
-        )
+        raise error(f"Cells of {label_columns(own, samples.feature_names)} have limits of their own. {LIMITS_OF_CELLS}")
     if tolerance != 0.0:
         raise InvalidParameterError("floor_tolerance goes with one floor a column, not with limits of single cells.")
 

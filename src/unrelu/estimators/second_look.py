@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.base import clone
 
-from unrelu.checks.misfit import Look, look_at
+from unrelu.checks.misfit import RowSample, sample_rows
 from unrelu.contracts import Assumptions, Diagnostic, Evidence, FloatArray, LearningReport, Progress
 from unrelu.errors import UnreluError
 from unrelu.margins import Margins
@@ -83,7 +83,7 @@ def better_fit(
         return _total(densities - plain.score_samples(X), sample_weight)
 
     def without_bad_cells() -> Better | None:
-        kinds, look = {each.kind for each in report.diagnostics}, look_at(evidence, assumptions)
+        kinds, look = {each.kind for each in report.diagnostics}, sample_rows(evidence, assumptions)
         if "ties" in kinds or not (kinds & _OF_OUTLIERS or (look is not None and has_far_values(look))):
             return None
         with noting_warnings() as noted:
@@ -170,7 +170,7 @@ def continued(report: LearningReport, margins: Margins | None) -> tuple[Diagnost
     return (diagnostic,)
 
 
-def has_far_values(look: Look) -> bool:
+def has_far_values(look: RowSample) -> bool:
     """Whether a value lies farther out than a normal distribution with the middle of its column allows.
 
     Two quantiles determine that distribution: the upper one, and that of the censored share, or the lower one.

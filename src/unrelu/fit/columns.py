@@ -5,9 +5,9 @@ the floor) and variance v, and n0 = n - n+ at the floor. With t = 1/s and g = (b
 
     log L = n0 log Phi(-g) + n+ ( log t - ((t m - g)^2 + t^2 v)/2 )
 
-is concave in (t, g). Unlike the truncated fits of Wu et al. 2019 and Bulusu et al. 2022, (3), it uses the zeros,
-and needs no assumption on the sign of the mean. Given g the best t is the positive root of
-(m^2 + v) t^2 - m g t - 1 = 0, so one dimension remains:
+is concave in (t, g). Unlike the truncated fits of Wu et al. 2019 and Bulusu et al. 2022, (3), it uses the zeros, and
+needs no assumption on the sign of the mean. Given g the best t is the positive root of (m^2 + v) t^2 - m g t - 1 = 0,
+so one dimension remains:
 
     f(g) = -n0 kappa(g) + n+ (t(g) m - g) = 0,   kappa = phi(g)/Phi(-g),   f decreasing.
 """
@@ -19,6 +19,7 @@ from scipy.special import erfcx, log_ndtr, ndtri
 
 from unrelu.contracts import Assumptions, BoolArray, FloatArray, RowParameters
 from unrelu.errors import InvalidDataError
+from unrelu.fit.limit_likelihood import fit_limited_columns
 from unrelu.kernels.pair_solver import LARGEST_A, moments_of_columns
 from unrelu.passes.pair_moments import PairMoments
 from unrelu.validation import label_columns, warn
@@ -45,23 +46,27 @@ def fit_columns(record: PairMoments, assumptions: Assumptions, names: tuple[str,
     floored = np.maximum(weight - positive, 0.0)
     # Weighted sums of the same rows may differ by rounding; that is no floored row.
     floored[floored < 1e-12 * weight] = 0.0
-    _refuse_unknown(record, assumptions, names, positive)
+    _refuse_empty(record, assumptions, names, positive)
     refuse_tiny(positive > 0.0, distance, variance, names)
+    own = limited_columns(record)
+    floored[own] = 0.0
     never = positive == 0.0
     constant = never | (floored == 0.0) & (variance <= (_CONSTANT * expected) ** 2)
     warn_of_constants(constant, names)
     share = positive / weight
-    if (few := ((share * rows < _FEW - 0.5) | (share <= _RARE)) & (floored > 0.0) & ~never).any():
+    censored = (floored > 0.0) | own & (share < 1.0)
+    if (few := ((share * rows < _FEW - 0.5) | (share <= _RARE)) & censored & ~never).any():
         warn(
             f"Fewer than {_FEW} values above the floor, or {_RARE:.0%} of them, in {label_columns(few, names)}:"
             " mean, standard deviation and correlations are barely determined; look at their standard errors.",
             "few-positives",
         )
-    mean, scale = np.where(positive > 0.0, expected, assumptions.floor), np.zeros_like(expected)
+    mean, std = np.where(positive > 0.0, expected, assumptions.floor), np.zeros_like(expected)
     covariance = np.zeros((len(expected), 2, 2))
 
-    whole = ~constant & (floored == 0.0)  # never floored: an ordinary normal sample
-    scale[whole] = np.sqrt(variance[whole])
+    constant &= ~own
+    whole = ~constant & (floored == 0.0) & ~own  # never floored: an ordinary normal sample
+    std[whole] = np.sqrt(variance[whole])
     covariance[whole, 0, 0] = variance[whole] / rows[whole]
     covariance[whole, 1, 1] = variance[whole] / (2.0 * rows[whole])
 
@@ -73,20 +78,36 @@ def fit_columns(record: PairMoments, assumptions: Assumptions, names: tuple[str,
     if assumptions.nonnegative_mean:
         depth = assumptions.floor_tolerance / size  # of the floor below the point of censoring
         low = g < -depth * t
-        t[low] = scale_at_bound(share[low], location[low], depth[low])
+        t[low] = inverse_std_at_bound(share[low], location[low], depth[low])
         g[low] = -depth[low] * t[low]
         bound[cut] = low
     mean[cut] = floor[cut] + size * g / t
     mean[bound] = np.array(assumptions.floor)[bound]
-    scale[cut] = size / t
+    std[cut] = size / t
     per_row = inverse_information(share, location, g, t, bound[cut])
     covariance[cut] = per_row * (size**2 / rows[cut])[:, None, None]
+    if own.any():
+        assert record.limits is not None, "columns with limits of their own have some"
+        at = np.flatnonzero(own)
+        found = fit_limited_columns(positive[own], expected[own], variance[own], record.limits, at)
+        mean[own], std[own] = found[0], found[1]
+        covariance[own] = found[2] * (weight / rows)[own, None, None]
     influence = np.zeros((len(expected), 2, 3))
-    influence[~constant] = row_influence((mean - floor)[~constant] / scale[~constant], bound[~constant])
-    return RowParameters(mean, scale, floor, covariance, influence)
+    influence[~constant & ~own] = row_influence(
+        (mean - floor)[~constant & ~own] / std[~constant & ~own], bound[~constant & ~own]
+    )
+    return RowParameters(mean, std, floor, covariance, influence)
 
 
-def _refuse_unknown(
+def limited_columns(record: PairMoments) -> BoolArray:
+    """Columns whose cells have limits of their own, and no floor."""
+    own = np.zeros(record.n_features, dtype=np.bool_)
+    if record.limits is not None:
+        own[record.limits.column] = True
+    return np.asarray(own & (record.floor == -np.inf))
+
+
+def _refuse_empty(
     record: PairMoments, assumptions: Assumptions, names: tuple[str, ...] | None, positive: FloatArray
 ) -> None:
     """Raise for columns that cannot be learned."""
@@ -103,8 +124,7 @@ def _refuse_unknown(
     if (never := positive == 0.0).any() and not assumptions.nonnegative_mean:
         raise InvalidDataError(
             f"Never above its floor in {record.n_rows:,} rows: {label_columns(never, names)}. Its mean and standard"
-            f" deviation"
-            " cannot be learned. Drop it or add rows."
+            " deviation cannot be learned. Drop it or add rows."
         )
 
 
@@ -135,7 +155,7 @@ def maximize(share: FloatArray, location: FloatArray) -> tuple[FloatArray, Float
     return g, t
 
 
-def scale_at_bound(share: FloatArray, location: FloatArray, depth: FloatArray) -> FloatArray:
+def inverse_std_at_bound(share: FloatArray, location: FloatArray, depth: FloatArray) -> FloatArray:
     """t = 1/s where the mean is held at the floor, g = -depth t: the likelihood is concave along that line, too. Its
     derivative n0 depth phi(depth t)/Phi(depth t) + n+ (1/t - t ((m + depth)^2 + v)) falls in t; without tolerance
     (depth 0) its root is 1, the scaled second moment being 1."""
@@ -173,10 +193,10 @@ def inverse_information(
 
 
 def row_influence(a: FloatArray, at_bound: BoolArray) -> FloatArray:
-    """d x 2 x 3: how a row's statistics (p, v, v^2) move (mean, scale), in units of scale; a = (b - floor)/s.
+    """d x 2 x 3: how a row's statistics (p, v, v^2) move (mean, std), in units of std; a = (b - floor)/s.
 
     The score of a row is linear in them: with u = v + c and kappa = phi(a)/Phi(-a),
-      d/dbias:  -kappa (1 - p) + u p,     d/dscale:  a kappa (1 - p) + (u^2 - 1) p,
+      d/dmean:  -kappa (1 - p) + u p,     d/dstd:  a kappa (1 - p) + (u^2 - 1) p,
     and the influence is the inverse information times the score, the information being the score's covariance.
     A mean held at its bound does not move.
     """
@@ -248,7 +268,7 @@ def maximize_censored(
     return g, t, here[0]
 
 
-_SMALLEST_SQUARE = 1e-280  # below it squares of the scale underflow
+_SMALLEST_SQUARE = 1e-280  # below it squares of the spread underflow
 
 
 def warn_of_constants(constant: BoolArray, names: tuple[str, ...] | None) -> None:
@@ -256,14 +276,13 @@ def warn_of_constants(constant: BoolArray, names: tuple[str, ...] | None) -> Non
     if constant.any():
         warn(
             f"Constant: {label_columns(constant, names)}. The learned standard deviation is 0 and the correlations"
-            f" with other"
-            " columns are set to 0.",
+            " with other columns are set to 0.",
             "constant-column",
         )
 
 
 def refuse_tiny(seen: BoolArray, distance: FloatArray, variance: FloatArray, names: tuple[str, ...] | None) -> None:
-    """Raise for columns so near to the floor that squares underflow: whether they vary could not be told."""
+    """Raise for columns so near to the floor that squares underflow: whether they vary is lost to rounding."""
     tiny = seen & (distance**2 + variance < _SMALLEST_SQUARE)
     if tiny.any():
         raise InvalidDataError(

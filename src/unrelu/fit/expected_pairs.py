@@ -1,4 +1,4 @@
-"""What rows of a model say of the correlation of two columns, before there are rows."""
+"""The information that rows of a model have on the correlation of two columns, before there are rows."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from unrelu.kernels import pair_solver
 from unrelu.kernels.pair_solver import N_STATISTICS, Columns, moments_of_columns
 
 _PERFECT = 1.0 - 1e-9  # the learner sees that such a pair lies on a line: its correlation has no error
-_LEAST_INFORMATION = 1e-14  # of a row on r: beyond it rounding decides, and rows that nobody has
+_LEAST_INFORMATION = 1e-14  # of a row on r: below it rounding decides, and no table has so many rows
 
 
 def pair_influence(a: FloatArray, correlation: FloatArray) -> Iterator[tuple[FloatArray, FloatArray, FloatArray, bool]]:
     """Of every pair i < j: E[m], w, Cov(m) and whether r is hidden. An estimate of r errs by the mean of w'(m - E[m]).
 
-    ``a`` is (mean - floor)/scale of every column, m the statistics of :mod:`unrelu.kernels.pair_solver`. r is hidden
+    ``a`` is (mean - floor)/std of every column, m the statistics of :mod:`unrelu.kernels.pair_solver`. r is hidden
     where two columns are never above their floors together. There, and of a perfect pair, w is 0.
 
     >>> [(mean, w, covariance, hidden)] = pair_influence(np.array([9.0, 9.0]), np.array([[1.0, 0.6], [0.6, 1.0]]))

@@ -48,7 +48,7 @@ def jackknifed(
         group, others = item
         try:
             rows, pairs = fit_record(others, assumptions, names, learned.pairs)
-            if (constant := (rows.scale == 0.0) & (learned.rows.scale > 0.0)).any():
+            if (constant := (rows.std == 0.0) & (learned.rows.std > 0.0)).any():
                 raise InvalidDataError(f"Constant: {label_columns(constant, names)}.")
         except InvalidDataError as error:
             raise not_without(record, group, error) from error
@@ -56,7 +56,7 @@ def jackknifed(
 
     fits: list[Fit] = []
     groups = enumerate(record.left_out())
-    # What is doubtful in the whole was said; without a group it would be said once more for every group.
+    # Diagnostics of all rows were given; without a group they would come once more for every group.
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)
         while batch := list(islice(groups, available_cores())):  # as many at a time as there are cores
@@ -66,19 +66,19 @@ def jackknifed(
 
 
 def with_scatter_of(learned: Learned, record: GroupedMoments, fits: list[Fit]) -> Learned:
-    """The same model with the errors that its fits without every group of the record in turn make."""
+    """The same model with the errors by its fits without every group of the record in turn."""
     rows, pairs = learned.rows, learned.pairs
     shape = pairs.correlation.shape
     weight = np.array(
         [np.full(shape, part.weight) if part.observed is None else part.observed.count for part in record.parts]
     )
     own = weight.diagonal(axis1=1, axis2=2)
-    both = np.stack([rows.mean, rows.scale], axis=-1)
-    moved = np.array([np.stack([fit.mean, fit.scale], axis=-1) for fit, _ in fits])
+    both = np.stack([rows.mean, rows.std], axis=-1)
+    moved = np.array([np.stack([fit.mean, fit.std], axis=-1) for fit, _ in fits])
     deviation = group_deviations(both - moved, own[:, :, None])
     covariance = np.einsum("gdi,gdj->dij", deviation, deviation)
     covariance[_seen(own) < 2] = np.nan
-    covariance[rows.scale == 0.0] = 0.0
+    covariance[rows.std == 0.0] = 0.0
     deviation = group_deviations(pairs.correlation - np.array([each.correlation for _, each in fits]), weight)
     stderr = np.minimum(np.sqrt(np.einsum("gij,gij->ij", deviation, deviation)), 1.0)
     stderr[_seen(weight) < 2] = np.nan
@@ -135,8 +135,8 @@ def intervals(
 ) -> dict[str, FloatArray]:
     """Low and high ends, along a last axis, from pairs (estimate, standard error).
 
-    Quantiles are Student's with so many degrees of freedom, the normal's where None. Norms go through their logarithm
-    and correlations through Fisher's z = atanh(r), so that none leaves its range.
+    Quantiles are Student's with so many degrees of freedom, the normal's where None. Standard deviations go through
+    their logarithm and correlations through Fisher's z = atanh(r), so that none leaves its range.
     """
     reach = _reach(level, degrees)
     stds = np.where(std[0] > 0.0, std[0], 1.0)

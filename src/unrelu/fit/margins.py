@@ -1,11 +1,11 @@
-"""Margins of columns from their column_values: powers by the censored likelihood, free ones from normal scores.
+"""Margins of columns from the counts of their values: Box-Cox by the censored likelihood, monotone from normal scores.
 
-A power has the profile log-likelihood, over the n+ values above the floor and the n0 at it,
+An exponent e has the profile log-likelihood, over the n+ values above the floor and the n0 at it,
 
     l(e) = max_{b, s} [ -n+ log s - sum (y - b)^2 / (2 s^2) + n0 log Phi((y0 - b)/s) ] + (e - 1) sum log t,
 
-whose inner maximum is that of :mod:`unrelu.fit.columns`; the last sum is the Jacobian's. A free
-margin has the scores b + s Phi^-1(F(x)), F at the middle of its jump, and the share floored at the floor.
+whose inner maximum is that of :mod:`unrelu.fit.columns`; the last sum is the Jacobian's. A monotone margin has the
+scores b + s Phi^-1(F(x)), F at the middle of its jump, and the share floored at the floor.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from unrelu.passes.tiles import seen_above
 from unrelu.tables.prepared import Columns
 from unrelu.validation import column_label
 
-_FEWEST = 20  # values above the floor, for a power
-_EXPONENTS = (0.0, 2.0)  # of a power that is asked for: below 0 it has no mean
-_TRIED = (-1.0, 3.0)  # beside a margin that is in question
+_FEWEST = 20  # values above the floor, for an exponent
+_EXPONENTS = (0.0, 2.0)  # of margins="boxcox": below 0 there is no mean
+_TRIED = (-1.0, 3.0)  # as rivals of a margin
 _GRID, _NARROWINGS = 9, 8  # exponents tried at first, and golden sections after
 _PARABOLAS = (0.01, 0.002)  # steps beside the exponent, through which parabolas are laid at last
 _GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 _CURVATURE_STEP = 0.05
 _REACH = (1e-100, 1e45)  # of t: cubes of these have squares
-_CLEARLY = 10.8  # twice the log-likelihood that a power gains over what fits: its chance is one in a thousand
-_WORTH_ASKING = 4.0  # the same, as parabolas beside what fits promise it, from which on powers are tried
+_CLEARLY = 10.8  # twice the log-likelihood that an exponent gains over what fits: its chance is one in a thousand
+_PROMISING = 4.0  # the same, as parabolas beside what fits promise it, from which on exponents are tried
 _BESIDE = 0.3  # exponents through whose levels such a parabola is laid
 _FARTHEST = 1.3  # sqrt(n) times the largest distance of distributions, beyond which a distribution does not fit
 _EXTREME = 0.06  # share of the rows at an open end without which a column must still support the choice
@@ -51,7 +51,7 @@ _FEW_ZEROS = 0.15  # of the rows
 _FARTHEST_MEAN = 20.0  # standard deviations below 0: what is above it is exponential
 _LEAST_UNIT, _MOST_UNIT = 1e-9, 1e100  # spreads, beside the mean and in all, that latent values can have
 _KNOTS = 512
-_MOST_LAW_ROUNDS, _SETTLED_LAW = 400, 1e-9  # of the empirical distribution of cells with limits of their own
+_MOST_ROUNDS, _CONVERGED = 400, 1e-9  # of the empirical distribution of cells with limits of their own
 
 
 def chosen_kinds(
@@ -61,16 +61,16 @@ def chosen_kinds(
     tested: bool = True,
     bent: bool = False,
 ) -> list[str | Margin]:
-    """The requests with a word for every "auto": log for positive columns and normal for others, unless the column
-    clearly rejects it. Without being ``tested`` no column rejects anything. ``bent``: a power, of which log is one,
-    takes the place of log. Where outliers are looked for, even a column that is not clearly bent would have its longer
-    tail taken for them."""
+    """The requests with a kind for every "auto": log for positive columns and normal for others, unless the column
+    clearly rejects it. Without being ``tested`` no column rejects anything. ``bent``: Box-Cox, of which log is a case,
+    takes the place of log. A method that finds outliers would take the longer tail even of a column that is slightly
+    skewed for them."""
     kinds = list(requests)
     columns = {j: Column.of(column_values, j, limits) for j, request in enumerate(requests) if request == "auto"}
     for j, column in columns.items():
         varies = len(column.low) > 1 or column.has_own_limits
         kinds[j] = "log" if column.is_positive and varies else "normal"
-    bearing = {j: column for j, column in columns.items() if column.bears_power}
+    bearing = {j: column for j, column in columns.items() if column.has_enough}
     if tested and bearing:
         for j, kind in zip(bearing, _tested_kinds(list(bearing.values())), strict=True):
             kinds[j] = kind
@@ -88,15 +88,15 @@ def fit_margins(
     extreme: float = 0.0,
     standard: bool = False,
 ) -> Margins:
-    """The margin of every column, as asked for; an error names the column that cannot have it. ``extreme``: the share
-    of the rows at an open end that has no say in exponents. ``standard``: latent values of monotone columns have mean 0
-    and spread 1."""
+    """The margin of every column, as requested; an error names the column that cannot have it. ``extreme``: the share
+    of the rows at an open end whose values do not count for exponents. ``standard``: latent values of monotone columns
+    have mean 0 and spread 1."""
     requests = chosen_kinds(requests, column_values, limits)
     columns = [Column.of(column_values, j, limits) for j in range(len(requests))]
     _refuse(requests, columns, names)
     wanted = [j for j, request in enumerate(requests) if request == "boxcox"]
     bounded = [columns[j].without_extremes(extreme) if extreme else columns[j] for j in wanted]
-    powers = dict(zip(wanted, fit_powers(bounded), strict=True))
+    fitted = dict(zip(wanted, fit_exponents(bounded), strict=True))
     found: list[Margin] = []
     for j, (request, column) in enumerate(zip(requests, columns, strict=True)):
         if not isinstance(request, str):
@@ -104,19 +104,19 @@ def fit_margins(
         elif request == "monotone":
             found.append(monotone_margin(column, standard))
         else:
-            found.append(Log(column.seen) if request == "log" else powers.get(j, Normal(column.seen)))
+            found.append(Log(column.seen) if request == "log" else fitted.get(j, Normal(column.seen)))
     return tuple(found)
 
 
 def unreached_floors(column_values: ColumnValues, limits: Columns) -> BoolArray:
     """Columns whose values are all above 0, and their floor is not: no value ever reaches it."""
-    known = zip(column_values.columns, column_values.at_most, column_values.at_least, strict=True)
-    smallest = np.array([min(counted.ends[0] for counted in column) for column in known])
+    kinds = zip(column_values.columns, column_values.at_most, column_values.at_least, strict=True)
+    smallest = np.array([min(counted.ends[0] for counted in column) for column in kinds])
     return np.asarray((limits.floor <= 0.0) & np.isfinite(limits.floor) & (smallest > 0.0) & np.isfinite(smallest))
 
 
 def refuse_tiny_values(column_values: ColumnValues, names: tuple[str, ...] | None) -> None:
-    """Raise where squares underflow: whatever margins make of numbers, limits and steps are told from them."""
+    """Raise where squares underflow: whatever the margins, limits and steps are taken from these numbers."""
     largest = np.array([np.abs(counted.ends).max() for counted in column_values.columns])
     refuse_tiny(largest > 0.0, largest, np.zeros(len(largest)), names)
 
@@ -128,28 +128,27 @@ def _refuse(requests: Sequence[str | Margin], columns: list[Column], names: Sequ
             smallest = float(column.low[column.above].min(initial=np.inf))
             given = Log() if isinstance(request, str) else request
             refuse_outside(given, (column.floor, column.ceiling, *column.at_most[0][:1]), smallest, label)
-        if request == "boxcox" and not column.bears_power:
+        if request == "boxcox" and not column.has_enough:
             raise InvalidDataError(
                 f"margins='boxcox' of {label}: {column.distinct} different values in about {column.rows_above:.0f} rows"
                 f" above the floor are too few to learn an exponent from ({_FEWEST} at least). Use margins='log',"
-                " 'normal' or 'free' for it."
+                " 'normal' or 'monotone' for it."
             )
         if request == "monotone" and column.distinct < 2:
             raise InvalidDataError(
                 f"margins='monotone' of {label}: {column.distinct} different values above its floor, two at least"
-                f" are needed."
-                " Use margins='normal' for it, or leave it out."
+                " are needed. Use margins='normal' for it, or leave it out."
             )
 
 
 def _tested_kinds(columns: Sequence[Column]) -> list[str]:
-    """What a column does not clearly reject: log for a positive column, or a power where one is much likelier; normal
-    for others; free where another power is much likelier still, or the distribution is far from the empirical one,
-    or has many values between a floor of 0 and the smallest one seen.
+    """What a column does not clearly reject: log for a positive column, or Box-Cox where an exponent is much likelier;
+    normal for others; monotone where another exponent is much likelier still, or the distribution is far from the
+    empirical one, or has many values between a floor of 0 and the smallest one seen.
 
-    A power is near the logarithm where the choice between them is; the step to free is longer, and only taken where
-    half of the rows would take it as well. No step is taken that the column without its farthest cells does not
-    support: a unit that was mistaken, or one cell in twenty that is bad, would make every column free, which hides
+    Exponents are near 0 where the choice between log and Box-Cox is; the step to monotone is longer, and only taken
+    where half of the rows would take it as well. No step is taken that the column without its farthest cells does not
+    support: a unit that was mistaken, or one cell in twenty that is bad, would make every column monotone, which hides
     them.
     """
     positive = np.array([column.is_positive for column in columns])
@@ -159,15 +158,15 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     for k, column in enumerate(columns):
         if not positive[k] and _has_gap(column, simple, k):  # zeros that mean "less than the smallest value"
             kinds[k] = "monotone"
-    asked = np.flatnonzero((simple.promised() > _WORTH_ASKING) | (far > _FARTHEST)).tolist()
-    if not asked:
+    rejecting = np.flatnonzero((simple.promised() > _PROMISING) | (far > _FARTHEST)).tolist()
+    if not rejecting:
         return list(kinds)
-    profile = Profile([columns[k] for k in asked])
+    profile = Profile([columns[k] for k in rejecting])
     power, other = (profile(profile.likeliest(between)) for between in (_EXPONENTS, _TRIED))
-    middle = Profile([columns[k].without_extremes(_EXTREME) for k in asked])
-    start = middle(np.where(positive[asked], 0.0, 1.0))
+    middle = Profile([columns[k].without_extremes(_EXTREME) for k in rejecting])
+    start = middle(np.where(positive[rejecting], 0.0, 1.0))
     gains = [2.0 * (middle(fits.exponents).level - start.level) for fits in (power, other)]
-    for k, at in enumerate(asked):
+    for k, at in enumerate(rejecting):
         level = float(simple.level[at])
         if positive[at] and 2.0 * (power.level[k] - level) > _CLEARLY and gains[0][k] > _SUPPORTED:
             kinds[at], level, far[at] = "boxcox", float(power.level[k]), power.distance(k)
@@ -178,7 +177,7 @@ def _tested_kinds(columns: Sequence[Column]) -> list[str]:
     return list(kinds)
 
 
-# --- free -----------------------------------------------------------------------------------------
+# --- monotone --------------------------------------------------------------------------------------
 
 
 def monotone_margin(column: Column, standard: bool = False) -> Monotone:
@@ -203,7 +202,7 @@ def monotone_margin(column: Column, standard: bool = False) -> Monotone:
         chosen = np.unique(np.concatenate([[0], even, [len(x) - 1]]))
         x, y = x[chosen], y[chosen]
     # Mean and spread of the column's own censored normal fit, of its logarithms where it is positive: the units of
-    # latent values, in which what is cut off goes on. (0, 1) where numbers do not bear them.
+    # latent values, in which the margin goes on beyond a limit. (0, 1) where the numbers allow none.
     positive = x[0] > 0.0
 
     def latent(values: FloatArray) -> FloatArray:
@@ -221,8 +220,8 @@ def monotone_margin(column: Column, standard: bool = False) -> Monotone:
 
 
 def _has_true_zeros(column: Column) -> bool:
-    """Whether zeros are those of rain, spend, counts or concentrations, with nothing below. Nobody is between them and
-    the smallest value, where a normal distribution has many; or that distribution is surely off, and values are whole
+    """Whether zeros are those of rain, spend, counts or concentrations, with nothing below. No value is between them
+    and the smallest one, where a normal distribution has many; or that distribution is surely off, and values are whole
     numbers, or few are zeros, or a lognormal distribution is likelier of the values above 0 than the upper part of a
     normal one; or it is far off, and they are nearly as spread as an exponential distribution."""
     fit = Profile([column])(np.ones(1))
@@ -239,7 +238,7 @@ def _has_true_zeros(column: Column) -> bool:
     far = distance > _LARGE * column.rows_above / np.sqrt(column.rows)
     if far and spread > _STEEP * mean:
         return True
-    logs = np.log(x / spread)  # in units of the spread, so that no unit of the table has a say
+    logs = np.log(x / spread)  # in units of the spread: the table's unit does not count
     lognormal = -0.5 * np.log(max(float(share @ logs**2) - float(share @ logs) ** 2, 1e-300)) - 0.5 - share @ logs
 
     def level(parameters: FloatArray) -> float:
@@ -253,20 +252,20 @@ def _has_true_zeros(column: Column) -> bool:
 
 
 def _has_gap(column: Column, fits: NormalFits, k: int) -> bool:
-    """Whether nobody is between a floor of 0 and the smallest value, where a normal distribution (fit k) has many
+    """Whether no value is between a floor of 0 and the smallest one, where a normal distribution (fit k) has many
     (Poisson)."""
     if column.floor != 0.0 or not column.distinct or column.x[0] <= 1.5 * column.seen.step:
         return False
-    if column.x[0] < _WIDE * fits.scale[k]:
+    if column.x[0] < _WIDE * fits.std[k]:
         return False
-    between = np.diff(ndtr((np.array([0.0, column.x[0]]) - fits.mean[k]) / fits.scale[k]))
+    between = np.diff(ndtr((np.array([0.0, column.x[0]]) - fits.mean[k]) / fits.std[k]))
     return bool(column.rows * between[0] > _GAP)
 
 
-# --- powers ---------------------------------------------------------------------------------------
+# --- exponents ---------------------------------------------------------------------------------------
 
 
-def fit_powers(columns: Sequence[Column]) -> list[BoxCox]:
+def fit_exponents(columns: Sequence[Column]) -> list[BoxCox]:
     """The likeliest exponent of each column between 0 and 2, with its standard error."""
     if not columns:
         return []
@@ -282,13 +281,13 @@ def fit_powers(columns: Sequence[Column]) -> list[BoxCox]:
 
 @dataclass(frozen=True, eq=False)
 class NormalFits:
-    """Columns under given exponents: the log-likelihood ``level``, latent ``mean`` and ``scale``."""
+    """Columns under given exponents: the log-likelihood ``level``, latent ``mean`` and ``std``."""
 
     profile: Profile
     exponents: FloatArray
     level: FloatArray
     mean: FloatArray
-    scale: FloatArray
+    std: FloatArray
 
     def promised(self) -> FloatArray:
         """Twice the log-likelihood that the likeliest exponents would gain, by parabolas about these."""
@@ -305,7 +304,7 @@ class NormalFits:
         """sqrt(n) max |F(x) - empirical F(x)| over the values above the floor."""
         column = self.profile.columns[k]
         x = column.x if column.has_single_values else column.high[column.above]
-        fitted = ndtr((self.margin(k).to_latent(x) - self.mean[k]) / self.scale[k])
+        fitted = ndtr((self.margin(k).to_latent(x) - self.mean[k]) / self.std[k])
         return float(np.sqrt(column.rows) * np.abs(fitted - column.levels).max())
 
 
@@ -338,10 +337,10 @@ class Profile:
         def latent(k: int, x: FloatArray) -> FloatArray:
             return np.asarray(boxcox(np.clip((x - self.places[k, 0]) / self.places[k, 1], *_REACH), exponents[k]))
 
-        mean, scale, level = censored_fits(self.columns, y, [partial(latent, k) for k in range(len(y))])
+        mean, std, level = censored_fits(self.columns, y, [partial(latent, k) for k in range(len(y))])
         level += (exponents - 1.0) * self._logs
         origin, unit = self.places.T
-        return NormalFits(self, exponents, level, origin + unit * (1.0 + mean), unit * scale)
+        return NormalFits(self, exponents, level, origin + unit * (1.0 + mean), unit * std)
 
     def likeliest(self, between: tuple[float, float]) -> FloatArray:
         """The exponents: a grid, then golden sections, all columns at a time."""
@@ -358,7 +357,7 @@ class Profile:
             at_left, at_right = np.where(lower, fresh, at_right), np.where(lower, at_left, fresh)
         exponent = 0.5 * (low + high)
         for step in _PARABOLAS:
-            # Where parabolas through the levels at and beside the exponents are highest, no farther than they tell.
+            # Where parabolas through the levels at and beside the exponents are highest, no farther than they hold.
             before, here, after = (self(exponent + side * step).level for side in (-1.0, 0.0, 1.0))
             bend = 2.0 * here - before - after
             move = np.where(bend > 0.0, 0.5 * (after - before) / np.where(bend > 0.0, bend, 1.0), 0.0)
@@ -370,20 +369,20 @@ class Profile:
 
 
 def censored_fits(
-    columns: Sequence[Column], seen: Sequence[FloatArray], turns: Sequence[Callable[[FloatArray], FloatArray]]
+    columns: Sequence[Column], seen: Sequence[FloatArray], latent: Sequence[Callable[[FloatArray], FloatArray]]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(mean, scale, log-likelihood) of normal fits to latent values ``seen`` and cut-off cells; ``turns``: what makes
-    a limit latent."""
+    """(mean, std, log-likelihood) of normal fits to latent values ``seen`` and cut-off cells; ``latent``: functions
+    that make limits latent."""
     d = len(columns)
     weight, mean, spread = np.empty(d), np.empty(d), np.empty(d)
     limits: list[list[tuple[FloatArray, FloatArray]]] = []
-    for k, (column, y, turn) in enumerate(zip(columns, seen, turns, strict=True)):
+    for k, (column, y, to_latent) in enumerate(zip(columns, seen, latent, strict=True)):
         w = column.w * (column.rows / column.total)
         weight[k] = w.sum()
         mean[k] = w @ y / weight[k]
         spread[k] = np.sqrt(max(w @ (y - mean[k]) ** 2 / weight[k], 1e-300))
         limits.append(
-            [((turn(z) - mean[k]) / spread[k], own * (column.rows / column.total)) for z, own in column.limits]
+            [((to_latent(z) - mean[k]) / spread[k], own * (column.rows / column.total)) for z, own in column.limits]
         )
     sides = []  # of columns as two matrices, limits and weights; what is not there has no weight
     for side in zip(*limits, strict=True):
@@ -395,7 +394,7 @@ def censored_fits(
     return mean + spread * g / t, spread / t, level - weight * np.log(spread)
 
 
-# --- one column as the choice of its shape sees it --------------------------------------------------
+# --- one column, for the choice of its margin -------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -425,10 +424,10 @@ class Column:
         self.has_single_values = bool((self.low == self.high).all())
         self.has_own_limits = bool(self.at_most.size or self.at_least.size)
         self.is_cut, self.is_negated = bool(np.isfinite(self.floor) or self.at_most.size), self.ceiling < np.inf
-        # The floor, or the smallest value where there is none; is all that is known above 0, limits included?
+        # The floor, or the smallest value where there is none; is all of it above 0, limits included?
         self.lowest = self.floor if np.isfinite(self.floor) else float(self.low[self.above].min(initial=np.inf))
         self.is_positive = bool(min(self.lowest, np.inf, *self.at_most[0], *self.at_least[0]) > 0.0)
-        self.bears_power = self.distinct >= 5 and self.rows_above >= _FEWEST
+        self.has_enough = self.distinct >= 5 and self.rows_above >= _FEWEST
         # Limits of the cut-off cells, and their weights: at most, at least.
         weight = self.weights.sum() - self.w.sum()
         self.limits = [(*self.at_most,), (*self.at_least,)]
@@ -475,7 +474,7 @@ class Column:
 
     def without_extremes(self, share: float) -> Column:
         """The same with the largest values, and the smallest unless they are cut off already, cut off where that share
-        of the rows is: how far out they lie then says nothing."""
+        of the rows is: how far out they lie then does not count."""
         if self.has_own_limits or len(self.low) < 2:
             return self
         up = np.cumsum(self.weights) / self.total
@@ -507,7 +506,7 @@ def empirical_distribution(column: Column) -> tuple[FloatArray, FloatArray]:
     mass = np.full(len(x) + 2, 1.0 / (len(x) + 2))  # below all values, at each, above all
     mass[0] *= float(column.at_most.size > 0)
     mass[-1] *= float(column.at_least.size > 0)
-    for _ in range(_MOST_LAW_ROUNDS):
+    for _ in range(_MOST_ROUNDS):
         up = np.cumsum(mass)
         counted = np.concatenate([[0.0], w, [0.0]])
         if column.at_most.size:
@@ -518,7 +517,7 @@ def empirical_distribution(column: Column) -> tuple[FloatArray, FloatArray]:
             counted += mass * np.cumsum(np.bincount(places[1] + 1, column.at_least[1] / left, len(mass)))
         counted /= n
         moved, mass = float(np.abs(counted - mass).max()), counted
-        if moved < _SETTLED_LAW:
+        if moved < _CONVERGED:
             break
     return np.cumsum(mass)[:-2], mass[1:-1]
 

@@ -1,4 +1,4 @@
-"""One covariance from pairwise estimates: semidefinite, of the asked rank, as close as the errors allow.
+"""One covariance from pairwise estimates: semidefinite, of a given rank, as close as the errors allow.
 
 Correlations estimated pair by pair need not fit together. We look for the correlation matrix X (semidefinite, unit
 diagonal, rank at most k) with least sum of w_ij (R_ij - X_ij)^2, w_ij = 1/stderr_ij^2, by alternating directions
@@ -40,7 +40,7 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 _ROUNDING = 1e-10  # an eigenvalue above -this, relative to a unit diagonal, is zero
 _TOLERANCE = 0.005  # in typical standard errors: further rounds would move nothing that the data can tell
 _FEWEST_ROUNDS, _MOST_ROUNDS = 8, 200
-_WORK = 6.4e10  # rounds x d^3: keeps the assembly of thousands of columns within minutes
+_WORK = 6.4e10  # rounds x d^3: keeps thousands of columns within minutes
 _MOST_ROUNDS_THERE, _WORK_THERE = 60, 1.2e12  # the same on a device
 _FOLLOWED = 0.75  # of a round, that one in which vectors are followed counts; it takes half
 _FOUND_ROUND = 3  # in which they are found once more: V has then come most of its way
@@ -57,15 +57,15 @@ _LANCZOS_TOLERANCE = 1e-10  # relative
 _FOLLOWED_SHARE = 0.4  # of all eigenvectors, which are followed in half the time of finding them
 _SPARE, _FEWEST_SPARE = 0.02, 4  # eigenvectors below 0 that are followed, too: some may come to lie above
 _LEAST_GAP = 0.05  # of eigenvalues, relative to a unit diagonal: nearer ones are left as they are mixed
-_TURNED_BACK = 2.0  # times the least turn since vectors were found: those kept no longer serve
+_LOST = 2.0  # times the least change since vectors were found: those kept no longer serve
 
 
 def nearest_covariance(
-    scale: FloatArray, pairs: PairCorrelations, rank: int | None = None, place: Place | None = None
+    std: FloatArray, pairs: PairCorrelations, rank: int | None = None, place: Place | None = None
 ) -> tuple[FloatArray, NearestCovariance]:
-    """(covariance, how it was assembled). Where R is already semidefinite and no rank is asked, R is kept."""
-    varying = np.flatnonzero(scale > 0.0)  # a constant column has no correlations to fit together
-    square: Any = np.ix_(varying, varying) if len(varying) < len(scale) else np.s_[:]
+    """(covariance, how far R was moved). Where R is already semidefinite and there is no rank, R is kept."""
+    varying = np.flatnonzero(std > 0.0)  # a constant column has no correlations to fit together
+    square: Any = np.ix_(varying, varying) if len(varying) < len(std) else np.s_[:]
     r = np.nan_to_num(pairs.correlation[square])  # not recovered: 0, with no weight to defend it
     d = len(r)
     covariance = np.zeros_like(pairs.correlation)
@@ -80,7 +80,7 @@ def nearest_covariance(
             )
     moved = x - r  # 0 on the diagonal
     shift = _largest(moved), float(np.sqrt(np.vdot(moved, moved) / max(d * (d - 1), 1)))
-    np.outer(scale[varying], scale[varying], out=moved)  # a product that is exactly symmetric, as X is
+    np.outer(std[varying], std[varying], out=moved)  # a product that is exactly symmetric, as X is
     moved *= x
     covariance[square] = moved
     return covariance, NearestCovariance(smallest, *shift, rounds, converged)
@@ -89,7 +89,7 @@ def nearest_covariance(
 def nearest_correlation(
     r: FloatArray, stderr: FloatArray, rank: int, place: Place | None = None
 ) -> tuple[FloatArray, int, bool]:
-    """(X, rounds, whether it settled): the weighted projection of the module's text; ``place``: a device to use."""
+    """(X, rounds, whether it converged): the weighted projection of the module's text; ``place``: a device to use."""
     weights, typical = _weights(stderr)
     if rank == len(r) and place is not None and rank >= _WORTH_A_DEVICE:
         return alternate_on(place, r, weights, _TOLERANCE * typical)
@@ -141,7 +141,7 @@ def _alternate(
 
 
 def alternate_on(place: Place, r: FloatArray, weights: FloatArray, tolerance: float) -> tuple[FloatArray, int, bool]:
-    """(X, rounds, whether it settled): the same at any rank, on a device, in the Python array API standard."""
+    """(X, rounds, whether it converged): the same at any rank, on a device, in the Python array API standard."""
     xp = place.xp
     kind = xp.float32 if tolerance > _SINGLE else xp.float64
     target = xp.astype(place.array(r), kind)
@@ -263,8 +263,8 @@ def _unit_diagonal(x: FloatArray) -> FloatArray:
 
 def _weights(stderr: FloatArray) -> tuple[FloatArray, float]:
     """Weights relative to a typical pair's, and the typical standard error."""
-    known = stderr[stderr > 0.0]
-    typical = float(np.median(known, overwrite_input=True)) if known.size else 1.0
+    positive = stderr[stderr > 0.0]
+    typical = float(np.median(positive, overwrite_input=True)) if positive.size else 1.0
     # A constant column (NaN) has nothing to defend, an exact pair (0) as much as is allowed.
     weights = np.maximum(stderr, 1e-6 * typical)
     np.nan_to_num(weights, copy=False, nan=np.inf)
@@ -292,7 +292,7 @@ def largest_eigenpairs(
 
 
 def largest_eigenvalue(product: Any, d: int) -> float:
-    """Of a symmetric d x d matrix that is known by its ``product`` with a vector."""
+    """Of a symmetric d x d matrix, given its ``product`` with a vector."""
     if d <= _NARROW:
         dense = np.column_stack([product(row) for row in np.eye(d)])
         return float(eigh(dense, eigvals_only=True, subset_by_index=[d - 1, d - 1])[0])
@@ -319,7 +319,7 @@ def smallest_eigenvalue(x: FloatArray, place: Place | None = None) -> float:
 
 
 def is_definite(x: FloatArray) -> bool:
-    """Whether a Cholesky factor exists, which is far sooner known than an eigenvalue."""
+    """Whether a Cholesky factor exists, which takes far less time than an eigenvalue."""
     try:
         cholesky(x, lower=True, check_finite=False)
     except LinAlgError:
@@ -328,7 +328,7 @@ def is_definite(x: FloatArray) -> bool:
 
 
 class PositivePart:
-    """The positive part of each of a sequence of symmetric matrices V that settles.
+    """The positive part of each of a sequence of symmetric matrices V that converges.
 
     Where few eigenvalues are above 0, only their vectors Q are followed from matrix to matrix, with those below, N and
     their values c, as the first matrix had them. With Q'V Q made diagonal, a, one step of Davidson's (1975) method,
@@ -343,17 +343,17 @@ class PositivePart:
         self._above: Floats | None = None  # Q
         self._below: Floats = np.empty((0, 0))  # N
         self._below_values: Floats = np.empty(0)  # c
-        self._least_turn = np.inf
+        self._least_change = np.inf
 
     def factor(self, v: Floats, anew: bool = False, level: bool = False) -> Floats:
         """F, with F F' the positive part of V. ``anew``: all vectors are found, not followed. ``level``: of V - t I
         instead, t such that it has the trace of a unit diagonal, found on the way; V is shifted."""
         if self._above is None or anew or level:
-            return self._found(v, level)
-        return self._turned(v, self._above)
+            return self._decompose(v, level)
+        return self._follow(v, self._above)
 
-    def _found(self, v: Floats, level: bool) -> Floats:
-        self.followed, self._above, self._least_turn = False, None, np.inf
+    def _decompose(self, v: Floats, level: bool) -> Floats:
+        self.followed, self._above, self._least_change = False, None, np.inf
         values, vectors = eigh(v, driver="evd", check_finite=False)
         if level:
             shift = values.dtype.type(water_level(values, len(v)))
@@ -366,13 +366,13 @@ class PositivePart:
             self._below, self._below_values = np.ascontiguousarray(vectors[:, :-kept]), values[:-kept]
         return _root(values, vectors)
 
-    def _turned(self, v: Floats, q: Floats) -> Floats:
+    def _follow(self, v: Floats, q: Floats) -> Floats:
         self.followed = True
         image = v @ q
-        values, turn = eigh(q.T @ image, driver="evd", check_finite=False)
+        values, rotation = eigh(q.T @ image, driver="evd", check_finite=False)
         if values[0] > 0.0:  # no spare vector left
-            return self._found(v, False)
-        q, image = q @ turn, image @ turn
+            return self._decompose(v, False)
+        q, image = q @ rotation, image @ rotation
         image -= q * values
         change = self._below.T @ image
         gap = values - self._below_values[:, None]
@@ -382,8 +382,8 @@ class PositivePart:
         root = cholesky(q.T @ q, lower=True, check_finite=False)
         q = np.ascontiguousarray(solve_triangular(root, q.T, lower=True, check_finite=False).T)
         size = float(np.abs(change).max())
-        self._above = q if size < _TURNED_BACK * self._least_turn else None
-        self._least_turn = min(size, self._least_turn)
+        self._above = q if size < _LOST * self._least_change else None
+        self._least_change = min(size, self._least_change)
         return _root(values, q)
 
 

@@ -1,4 +1,4 @@
-"""The whole method on one screen.
+"""One pass on one screen: every column, every pair, one semidefinite covariance.
 
 A Gaussian y ~ N(b, S) cut off at a floor is learned in three steps (Wu et al. 2019 and Bulusu et al. 2022,
 Algorithm 1): mean and standard deviation of every coordinate by itself, the angle of every pair, and one
@@ -25,7 +25,8 @@ from unrelu.contracts import (
     PairCorrelations,
     RowParameters,
 )
-from unrelu.fit.columns import fit_columns
+from unrelu.fit.columns import fit_columns, limited_columns
+from unrelu.fit.limit_likelihood import solve_limited_pairs
 from unrelu.fit.nearest import nearest_covariance
 from unrelu.fit.shrinkage import scoring_correlation
 from unrelu.kernels.pair_solver import (
@@ -67,10 +68,10 @@ class Learned(Stages):
     def of(
         cls, stages: Stages, report: LearningReport, rank: int | None, weight: float, place: Any = None, **more: Any
     ) -> Self:
-        """With a covariance that can be inverted, where the model's own cannot be trusted; the report says so. Errors
-        are taken as of ``weight`` rows, so that weights and repeated rows give the same scores. ``more``: the fields
-        that a subclass adds."""
-        model, varying = stages.distribution, np.flatnonzero(stages.rows.scale > 0.0)
+        """With a covariance that can be inverted, where the model's own cannot; the report says so. Errors are taken as
+        of ``weight`` rows, so that weights and repeated rows give the same scores. ``more``: the fields that a subclass
+        adds."""
+        model, varying = stages.distribution, np.flatnonzero(stages.rows.std > 0.0)
         if len(varying) > 0:
             # All of thousands of columns are not copied.
             square: Any = np.ix_(varying, varying) if len(varying) < model.n_features else np.s_[:]
@@ -81,18 +82,18 @@ class Learned(Stages):
                 correlation, shrinkage = scoring_correlation(pairs, model.correlation[square], n, rank, place)
             report = replace(report, shrinkage=shrinkage)
             if shrinkage.amount > 0.0:
-                covariance, scale = np.zeros_like(model.covariance), stages.rows.scale[varying]
-                covariance[square] = correlation * np.outer(scale, scale)
+                covariance, std = np.zeros_like(model.covariance), stages.rows.std[varying]
+                covariance[square] = correlation * np.outer(std, std)
                 given = (model.mean, model.covariance, model.floor, model.feature_names, model.ceiling)
                 model = RectifiedGaussian(*given, covariance)
         return cls(model, stages.rows, stages.pairs, stages.nearest, report, **more)
 
 
 def learn_record(record: PairMoments, assumptions: Assumptions, names: Names = None, place: Any = None) -> Stages:
-    """The one-pass fit to a record, with warnings of what is doubtful in it; ``place``: a device to use."""
+    """The one-pass fit to a record, with its warnings; ``place``: a device to use."""
     rows = fit_columns(record, assumptions, names)
     pairs = fit_pairs(record, rows, place=place)
-    covariance, nearest = nearest_covariance(rows.scale, pairs, assumptions.n_components, place)
+    covariance, nearest = nearest_covariance(rows.std, pairs, assumptions.n_components, place)
     distribution = RectifiedGaussian(rows.mean, covariance, assumptions.floor, names)
     if pairs.perfect_pairs:
         shown = listed(
@@ -128,16 +129,16 @@ def fit_pairs(
     """All pairs; ``near`` are correlations to start from, when standard errors are not wanted (they are NaN).
     ``place``: a device to use."""
     d = record.n_features
-    if place is not None and d >= _WORTH_A_DEVICE:
+    if place is not None and d >= _WORTH_A_DEVICE and record.limits is None:
         from unrelu.fit.pairs_on_device import solve_all  # only here, for the sake of a fast start
 
         return solve_all(record, rows, place, near)
-    constant = rows.scale == 0.0
+    constant, limited = rows.std == 0.0, limited_columns(record)
     correlation, stderr = np.eye(d), np.zeros((d, d)) if near is None else np.full((d, d), np.nan)
     stderr[constant] = stderr[:, constant] = np.nan
     varying = np.flatnonzero(~constant)
-    scale = np.where(constant, 1.0, rows.scale)
-    a = np.minimum(np.where(constant, 0.0, (rows.mean - rows.floor) / scale), LARGEST_A)
+    std = np.where(constant, 1.0, rows.std)
+    a = np.minimum(np.where(constant, 0.0, (rows.mean - rows.floor) / std), LARGEST_A)
     centre = np.maximum(rows.floor, rows.mean) - record.origin
     o = record.observed
     sums = record.flat_sums()
@@ -145,12 +146,18 @@ def fit_pairs(
 
     def solve(start: int) -> list[tuple[int, int]]:
         i, j = (varying[k] for k in pairs_between(start, start + _PAIRS_PER_TASK, len(varying)))
+        if limited.any():
+            several = limited[i] | limited[j]
+            at = i[several], j[several]
+            correlation[at], stderr[at] = solve_limited_pairs(at, record, rows, near)
+            correlation[at[::-1]], stderr[at[::-1]] = correlation[at], stderr[at]
+            i, j = i[~several], j[~several]
         if o is None:
             weight, seen_by = np.full(len(i), record.weight), np.full(len(i), record.effective_rows)
         else:
             weight, squared = o.count[i, j], o.squared_weight[i, j]
             seen_by = np.divide(weight**2, squared, out=np.zeros_like(weight), where=squared > 0.0)
-        statistics = np.stack(sample_statistics(np, (i, j), sums, [centre, scale], weight), axis=1)
+        statistics = np.stack(sample_statistics(np, (i, j), sums, [centre, std], weight), axis=1)
         r, se = (np.empty(len(i)), np.empty(len(i))) if near is None else (near[i, j], np.empty(0))
         solve_pairs((i, j), statistics, weight, seen_by, columns, r, se)
         correlation[i, j] = correlation[j, i] = r

@@ -3,7 +3,7 @@
 One array of pairs stands where the kernels have one number, in the Python array API standard: the equations of the
 model are the kernels' own, and run here as Python; what searches and factorizes, which chooses number by number there,
 stands here again. Matrices are lists of rows of such arrays; None stands for 0. Every round takes one step of all pairs
-that have not settled; those that have are left out of the next. Tests compare both to 1e-8.
+that have not converged; those that have are left out of the next. Tests compare both to 1e-8.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ Row = list[Any]
 Work = dict[tuple[int, int], Any]  # what the kernels have as one array of numbers
 
 
-def _text_of(kernel: Any) -> Callable[..., None]:
+def _source_of(kernel: Any) -> Callable[..., None]:
     """The Python function that was compiled: its equations hold for arrays as for numbers."""
-    text: Callable[..., None] = kernel.py_func
-    return text
+    source: Callable[..., None] = kernel.py_func
+    return source
 
 
-_boundary_terms, _moments_up_to_four = _text_of(kernels.boundary_terms), _text_of(kernels.moments_up_to_four)
-_statistics_moments = _text_of(kernels.statistics_moments)
-_slopes_in_correlation = _text_of(kernels.slopes_in_correlation)
-_slopes_in_marginal = _text_of(kernels.slopes_in_marginal)
+_boundary_terms, _moments_up_to_four = _source_of(kernels.boundary_terms), _source_of(kernels.moments_up_to_four)
+_statistics_moments = _source_of(kernels.statistics_moments)
+_slopes_in_correlation = _source_of(kernels.slopes_in_correlation)
+_slopes_in_marginal = _source_of(kernels.slopes_in_marginal)
 
 
 def solve_all(
@@ -49,7 +49,7 @@ def solve_all(
 ) -> PairCorrelations:
     """All pairs of a record; ``near`` are correlations to start from, when standard errors are not wanted."""
     xp = place.xp
-    varying = np.flatnonzero(rows.scale > 0.0)
+    varying = np.flatnonzero(rows.std > 0.0)
     table = _Table(record, rows, place)
     correlations, errors = [], []
     perfect: list[tuple[int, int]] = []
@@ -67,7 +67,7 @@ def solve_all(
         for each, diagonal in ((correlations, 1.0), (errors, 0.0))
     )
     if len(varying) < record.n_features:
-        constant = rows.scale == 0.0
+        constant = rows.std == 0.0
         correlation[constant], correlation[:, constant] = 0.0, 0.0
         correlation[constant, constant] = 1.0
     return PairCorrelations(correlation, stderr, tuple(perfect))
@@ -94,16 +94,16 @@ def _whole(place: Place, parts: list[Any], varying: NDArray[np.int64], d: int, d
 
 
 class _Table:
-    """A record's sums on the device, flat, and what its columns look like."""
+    """A record's sums on the device, flat, and the parameters of its columns."""
 
     def __init__(self, record: PairMoments, rows: RowParameters, place: Place) -> None:
-        varying, o = rows.scale > 0.0, record.observed
-        scale = np.where(varying, rows.scale, 1.0)
-        a = np.minimum(np.where(varying, (rows.mean - rows.floor) / scale, 0.0), kernels.LARGEST_A)
+        varying, o = rows.std > 0.0, record.observed
+        std = np.where(varying, rows.std, 1.0)
+        a = np.minimum(np.where(varying, (rows.mean - rows.floor) / std, 0.0), kernels.LARGEST_A)
         self._place, self._d = place, record.n_features
         self._sums = [place.array(each) for each in record.flat_sums()]
         self._seen = [] if o is None else [place.array(each.ravel()) for each in (o.count, o.squared_weight)]
-        self._units = [place.array(np.maximum(rows.floor, rows.mean) - record.origin), place.array(scale)]
+        self._units = [place.array(np.maximum(rows.floor, rows.mean) - record.origin), place.array(std)]
         self._a = place.array(a)
         self._moments = [place.array(column) for column in moments_of_columns(a).T]
         self._influence = [[place.array(rows.influence[:, k, p]) for p in range(3)] for k in range(2)]
@@ -111,7 +111,8 @@ class _Table:
         self._weight, self._effective = record.weight, record.effective_rows
 
     def solved(self, first: Any, second: Any, near: Any | None) -> tuple[Any, Any]:
-        """Correlations and standard errors of pairs of columns, NaN where starts ``near`` them ask for none."""
+        """Correlations and standard errors of pairs of columns; the errors are NaN where there are starts ``near``
+        them."""
         place, xp, take = self._place, self._place.xp, self._place.xp.take
         if self._seen:
             at = first * self._d + second
@@ -129,12 +130,12 @@ class _Table:
         model = PairModel(place, (take(self._a, first), take(self._a, second)), (own1, own2))
         line = on_a_line(xp, mhat, n)
         r, last = _roots(model, mhat, n, near)
-        known, zero, one = n > 0.0, xp.zeros_like(r), xp.ones_like(r)
-        answer = xp.where(known, xp.where(line == 0.0, r, line), zero)
+        seen, zero, one = n > 0.0, xp.zeros_like(r), xp.ones_like(r)
+        answer = xp.where(seen, xp.where(line == 0.0, r, line), zero)
         if near is not None:
             return answer, xp.full_like(answer, np.nan)
         se = self._errors(Solved(model, mhat, last), n, rows, (first, second))
-        return answer, xp.where(known, xp.where(line == 0.0, xp.clip(se, None, 1.0), zero), one)
+        return answer, xp.where(seen, xp.where(line == 0.0, xp.clip(se, None, 1.0), zero), one)
 
     def _errors(self, solved: Solved, n: Any, rows: Any, pairs: tuple[Any, Any]) -> Any:
         """Standard errors, from the model at r, a step from the estimates at most."""
@@ -161,13 +162,13 @@ class _Table:
         return xp.sqrt(xp.clip((1.0 - share) / curvature + share * share * variance, 0.0, None))
 
     def _through(self, slopes: list[tuple[Any, Any]], weights: Row, at: Any, side: int) -> Row:
-        """-w' G_i H_i: how a statistic of one coordinate alone moves r through its mean and scale."""
+        """-w' G_i H_i: how a statistic of one coordinate alone moves r through its mean and std."""
         take = self._place.xp.take
         mean = sum(w * slope[0] for w, slope in zip(weights, slopes, strict=True))
-        scale = sum(w * slope[1] for w, slope in zip(weights, slopes, strict=True))
+        std = sum(w * slope[1] for w, slope in zip(weights, slopes, strict=True))
         out: Row = [None] * kernels.N_STATISTICS
         for k in range(3):
-            out[3 * side + k] = -mean * take(self._influence[0][k], at) - scale * take(self._influence[1][k], at)
+            out[3 * side + k] = -mean * take(self._influence[0][k], at) - std * take(self._influence[1][k], at)
         return out
 
 
@@ -194,9 +195,9 @@ def _roots(model: PairModel, mhat: Row, n: Any, near: Any | None) -> tuple[Any, 
     answer, last, order = [], [], []
     for done in range(kernels.MOST_ROUNDS):
         evaluated = xp.tanh(state[0])
-        state, r, settled = _step(model, mhat, n, state, done)
-        settled = settled | (done == kernels.MOST_ROUNDS - 1)
-        ended, going = xp.nonzero(settled)[0], xp.nonzero(~settled)[0]
+        state, r, done_now = _step(model, mhat, n, state, done)
+        done_now = done_now | (done == kernels.MOST_ROUNDS - 1)
+        ended, going = xp.nonzero(done_now)[0], xp.nonzero(~done_now)[0]
         answer.append(xp.take(r, ended))
         last.append(xp.take(evaluated, ended))
         order.append(xp.take(left, ended))
@@ -400,7 +401,7 @@ class Solved:
         return [each * size for each, size in zip(out, self._size, strict=True)]
 
     def marginal_gradient(self, side: int) -> list[tuple[Any, Any]]:
-        """d/d(mean, scale) of the twelve expectations, for one coordinate in units of its scale."""
+        """d/d(mean, std) of the twelve expectations, for one coordinate in units of its std."""
         a, c, work = self._model.a[side], self._model.c[side], self._work
         _slopes_in_marginal(a, c, _density(self._model.place.xp, a), side, work)
         return [(work[kernels.SLOPES, k], work[kernels.SLOPES + 1, k]) for k in _ALL]

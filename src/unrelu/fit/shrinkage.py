@@ -42,7 +42,7 @@ _AS_GOOD = 0.5  # an amount from which T alone is at least as good as the correl
 _NO_MATTER = 0.04  # four times the log density that errors of X may cost a row before anything is shrunken
 _LEAST_FREE = 0.1  # share of the pairs that T does not follow: a T that follows all differs only where X is singular
 _ROUNDING = 1e-6  # noise of every column, for columns that determine each other exactly
-_SETTLED = 1e-3  # of a uniqueness: T need not be exact
+_CONVERGED = 1e-3  # of a uniqueness: T need not be exact
 _MOST_ROUNDS, _WORK = 30, 2e9  # rounds of a factor fit, and rounds x d^3 where there are many factors
 _LEAST_EIGENVALUE = 1e-9
 _SMALLEST_ERROR = 1e-8  # of a correlation, that of a perfect one
@@ -54,11 +54,11 @@ def scoring_correlation(
     """(correlations to score rows by, what was done). ``nearest_one``: X; constant columns have no covariance in it.
     With a ``rank`` k the model is W W' and noise: T of k factors itself, with what W leaves of each column as Psi."""
     d = len(nearest_one)
-    r, variance, apart = _known(pairs, n_rows)
+    r, variance, apart = _with_variances(pairs, n_rows)
     if rank is not None and rank >= d:
         rank = None
     certain = d == 1
-    # Is X known so well that its own errors cost scores next to nothing?
+    # Are the errors of X so small that they cost scores next to nothing?
     if rank is None and not certain and d * (d + 1) / n_rows <= _NO_MATTER:
         with suppress(LinAlgError):
             lower, _ = dpotri(np.linalg.cholesky(nearest_one), lower=True)  # X^-1, its lower half alone
@@ -83,7 +83,7 @@ def scoring_correlation(
 
 @dataclass(frozen=True, eq=False)
 class Target:
-    """T = L L' + Psi with unit diagonal, from L alone; k directions and d numbers, whatever is asked of it. With D =
+    """T = L L' + Psi with unit diagonal, from L alone; k directions and d numbers, whatever the use. With D =
     Psi^1/2 and D^-1 L = U diag(s) V' the matrix A = (I - U diag(1 - 1/sqrt(1 + s^2)) U') D^-1 has A T A' = I."""
 
     loadings: FloatArray
@@ -107,7 +107,7 @@ class Target:
         u, s, _ = svd(self.loadings / self.spread[:, None], full_matrices=False)
         return u, s
 
-    def _turned(self, v: FloatArray) -> FloatArray:
+    def _whiten(self, v: FloatArray) -> FloatArray:
         """(I - U diag(1 - 1/sqrt(1 + s^2)) U') v."""
         u, s = self._directions
         kept = 1.0 - 1.0 / np.sqrt(1.0 + s * s)
@@ -115,15 +115,15 @@ class Target:
 
     def whitened(self, r: FloatArray) -> FloatArray:
         """A R A': the Y of the module's text, up to a rotation."""
-        half = self._turned(r / self.spread[:, None])
+        half = self._whiten(r / self.spread[:, None])
         half /= self.spread
-        return self._turned(half.T)
+        return self._whiten(half.T)
 
     def largest_of(self, x: FloatArray, place: Any = None) -> float:
         """The largest eigenvalue of T^-1 X."""
         times = multiplier(x, place)
         return largest_eigenvalue(
-            lambda v: self._turned(times(self._turned(v) / self.spread) / self.spread), len(self.loadings)
+            lambda v: self._whiten(times(self._whiten(v) / self.spread) / self.spread), len(self.loadings)
         )
 
     @property
@@ -152,7 +152,7 @@ def _least_noise(variance: FloatArray, rows: float) -> FloatArray:
 
 
 def rows_of_pairs(r: FloatArray, variance: FloatArray, n: float) -> FloatArray:
-    """For every pair, how many rows without floors and gaps would know its correlation as well: (1 - r^2)^2 / variance,
+    """For every pair, how many rows without floors and gaps would have as small an error: (1 - r^2)^2 / variance,
     at most n."""
     rows = np.full_like(r, n)
     np.divide((1.0 - r * r) ** 2, variance, out=rows, where=variance > 0.0)
@@ -160,12 +160,12 @@ def rows_of_pairs(r: FloatArray, variance: FloatArray, n: float) -> FloatArray:
 
 
 def rows_by_errors(r: FloatArray, variance: FloatArray, n: float) -> float:
-    """The number of rows without floors and gaps that would know a typical pair as well."""
+    """The number of rows without floors and gaps that would have as small an error of a typical pair."""
     at = np.triu_indices(len(r), 1)
-    known = variance[at] > 0.0
-    if not known.any():
+    positive = variance[at] > 0.0
+    if not positive.any():
         return n
-    return float(np.clip(np.median(((1.0 - r[at] ** 2) ** 2)[known] / variance[at][known]), 1.0, n))
+    return float(np.clip(np.median(((1.0 - r[at] ** 2) ** 2)[positive] / variance[at][positive]), 1.0, n))
 
 
 def _amount(r: FloatArray, target: Target, apart: FloatArray, n: float, k: int, place: Any = None) -> float:
@@ -214,12 +214,12 @@ def factor_loadings(x: FloatArray, k: int, least: FloatArray, place: Any = None)
     d = len(x)
     noise = np.full(d, 0.5)
     for _ in range(_MOST_ROUNDS if k <= _MOST_FACTORS else int(np.clip(_WORK / d**3, 3, _MOST_ROUNDS))):
-        scale = np.sqrt(noise)
-        values, vectors = largest_eigenpairs(x, k, scale, place)
-        loadings = scale[:, None] * vectors * np.sqrt(np.maximum(values - 1.0, 0.0))
+        noise_std = np.sqrt(noise)
+        values, vectors = largest_eigenpairs(x, k, noise_std, place)
+        loadings = noise_std[:, None] * vectors * np.sqrt(np.maximum(values - 1.0, 0.0))
         explained = np.sum(loadings * loadings, axis=1)
         before, noise = noise, np.clip(1.0 - explained, least, 1.0)
-        if np.max(np.abs(noise - before)) < _SETTLED:
+        if np.max(np.abs(noise - before)) < _CONVERGED:
             break
     return np.asarray(loadings * np.sqrt(np.minimum(1.0, (1.0 - least) / np.maximum(explained, 1e-300)))[:, None])
 
@@ -230,7 +230,7 @@ def factor_loadings(x: FloatArray, k: int, least: FloatArray, place: Any = None)
 def enough_factors(pairs: PairCorrelations, n_rows: float, most: int) -> int | None:
     """With how many factors T costs rows no more than the errors of R do; None if with more than ``most``. T misses R
     by |R - T|^2, of which E|E|^2 is due to errors, so that it costs less where a is at least one half."""
-    r, variance, apart = _known(pairs, n_rows)
+    r, variance, apart = _with_variances(pairs, n_rows)
     rows = rows_by_errors(r, variance, n_rows)
     k, target = _target(r, rows, _least_noise(variance, rows), most)
     return k if _amount(r, target, apart, n_rows, k) >= _AS_GOOD else None
@@ -238,14 +238,14 @@ def enough_factors(pairs: PairCorrelations, n_rows: float, most: int) -> int | N
 
 def factor_target(pairs: PairCorrelations, n_rows: float, k: int) -> Target:
     """T of k factors, for correlations that are the less believed the larger their errors."""
-    r, variance, _ = _known(pairs, n_rows)
+    r, variance, _ = _with_variances(pairs, n_rows)
     keep = 1.0 - error_share(pairs.correlation, pairs.stderr)
     r *= keep
     np.fill_diagonal(r, 1.0)
     return Target(factor_loadings(r, k, _least_noise(variance, rows_by_errors(r, variance, n_rows))))
 
 
-def _known(pairs: PairCorrelations, n: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _with_variances(pairs: PairCorrelations, n: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Correlations, their squared errors, and the x_ij of the module's text; a pair that was not recovered is 0 and may
     be anything."""
     r, variance = np.nan_to_num(pairs.correlation), np.nan_to_num(pairs.stderr, nan=1.0) ** 2

@@ -20,7 +20,7 @@ Rule "ebic": the least extended Bayesian information criterion (Foygel and Drton
     EBIC = -n (log det K - tr R K) + edges (log n + 4 gamma log d),     gamma = 1/2,
 
 of the most likely K, without a penalty: penalized ones are too small, and their EBIC takes too many edges. n is the
-number of rows without floors and gaps that would know the correlations as well: each edge gains by chance what so few
+number of rows without floors and gaps that would have as small errors: each edge gains by chance what so few
 rows let it, not what all rows would.
 
 Rule "likely": pairs that are more likely tied than not; a graph is revised until it comes again. With W = K^-1, what is
@@ -29,18 +29,18 @@ left for pair ij alone is the partial correlation
     x_ij = (R_ij - W_ij) / sqrt(c_i c_j)                   without an edge,
     x_ij = -K_ij (c_i c_j - c_ij^2) / sqrt(c_i c_j)        with one,
 
-c_i, c_j, c_ij the variances and the covariance that W leaves i and j given the columns tied to both. Rows know it
-better than the partial correlation given all columns: the graph has told which of them matter. z = atanh(x) is of one
+c_i, c_j, c_ij the variances and the covariance that W leaves i and j given the columns tied to both. Rows determine
+it better than the partial correlation given all columns: the graph says which of them matter. z = atanh(x) is of one
 of two groups (Efron 2008),
 
     z_ij ~ N(0, 1/n_ij)  if not tied,     z_ij ~ N(+-m, t^2 + 1/n_ij)  if tied,
 
-n_ij the number of rows without floors and gaps that would know R_ij as well. The share of tied pairs, m and t are
-learned from all pairs, and one more that is not tied: a table with many edges asks less of each than one with few, and
-pairs of columns that are mostly floored must differ more from 0. Pairs tied with a probability above one half are the
-next graph.
+n_ij the number of rows without floors and gaps that would have as small an error of R_ij. The share of tied pairs, m
+and t are learned from all pairs, and one more that is not tied: a table with many edges takes weaker ones than one with
+few, and pairs of columns that are mostly floored must differ more from 0. Pairs tied with a probability above one half
+are the next graph.
 
-Rule "fdr": every pair is tested, and Benjamini and Hochberg (1995) say which to keep.
+Rule "fdr": every pair is tested, and those are kept that the rule of Benjamini and Hochberg (1995) takes.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ _WEAK = 0.5  # standard errors of a correlation: penalties below that let in noi
 _RANGE = 1e-3, 0.1  # the smallest penalty, as a share of the largest
 _TOLERANCE = 1e-7  # of the lasso's duality gap
 _REFIT_ROUNDS = 200
-ROUGHLY = 1e-5  # settles a comparison of graphs, or an error
+ROUGHLY = 1e-5  # enough for a comparison of graphs, or an error
 _GAMMA = 0.5
-_RISING = 4  # graphs in a row with a larger criterion than the least: denser ones are not looked at
+_RISING = 4  # graphs in a row with a larger criterion than the least: denser ones are not fitted
 _MOST_GRAPHS = 10
-_MOST_ROUNDS, _SETTLED = 500, 1e-4  # of the probabilities
+_MOST_ROUNDS, _CONVERGED = 500, 1e-4  # of the probabilities
 _NONE = 1e-6  # edges: there are none
 _LARGEST = 0.999  # partial correlation
 _LEAST = 1e-12  # product of two variances
@@ -103,7 +103,7 @@ def neighbourhood_graphs(correlation: FloatArray, penalties: FloatArray) -> Grap
     chosen = np.zeros((len(penalties), d, d), dtype=bool)
     # The arrays are ours: to check each of them would cost more than the regressions of few columns.
     with warnings.catch_warnings(), config_context(skip_parameter_validation=True):
-        # Regressions on columns that nearly determine each other settle late; which are zero, long before.
+        # Regressions on columns that nearly determine each other converge late; which are zero, long before.
         warnings.simplefilter("ignore", ConvergenceWarning)
         for j in range(d):
             o = np.arange(d) != j
@@ -123,14 +123,15 @@ def neighbourhood_graphs(correlation: FloatArray, penalties: FloatArray) -> Grap
 # --- the most likely precision of a graph ------------------------------------------------------------
 
 
-def refitted_precision(correlation: FloatArray, adjacency: BoolArray, settled: float = 1e-9) -> FloatArray:
-    """K of the graph; ``correlation`` must have an inverse. No W moves by more than ``settled`` at the end."""
+def refitted_precision(correlation: FloatArray, adjacency: BoolArray, tolerance: float = 1e-9) -> FloatArray:
+    """K of the graph; ``correlation`` must have an inverse. No entry of W moves by more than ``tolerance`` at the
+    end."""
     d = len(correlation)
     if np.count_nonzero(adjacency) == d * (d - 1):
         return np.asarray(np.linalg.inv(correlation))
     starts = np.concatenate([[0], np.cumsum(np.count_nonzero(adjacency, axis=1))])
     near = np.nonzero(adjacency)[1]
-    covariance = agree_on_edges(np.ascontiguousarray(correlation), starts, near, _REFIT_ROUNDS, settled)
+    covariance = agree_on_edges(np.ascontiguousarray(correlation), starts, near, _REFIT_ROUNDS, tolerance)
     precision = np.zeros((d, d))
     for j in range(d):
         some = near[starts[j] : starts[j + 1]]
@@ -142,18 +143,18 @@ def refitted_precision(correlation: FloatArray, adjacency: BoolArray, settled: f
 
 def partial_correlations(precision: FloatArray) -> FloatArray:
     """rho_ij = -K_ij / sqrt(K_ii K_jj), and 1 on the diagonal."""
-    scale = np.sqrt(np.diagonal(precision))
-    partial = -precision / np.outer(scale, scale)
+    root = np.sqrt(np.diagonal(precision))
+    partial = -precision / np.outer(root, root)
     np.fill_diagonal(partial, 1.0)
     return np.asarray(partial)
 
 
 @njit(cache=True, nogil=True)
 def agree_on_edges(
-    correlation: FloatArray, starts: NDArray[np.int64], near: NDArray[np.int64], rounds: int, settled: float
+    correlation: FloatArray, starts: NDArray[np.int64], near: NDArray[np.int64], rounds: int, tolerance: float
 ) -> FloatArray:
-    """W of the module's text: rounds over the columns until no entry moves by ``settled``. A graph is ``near[starts[j]
-    : starts[j + 1]]``, the neighbours of every column j in order."""
+    """W of the module's text: rounds over the columns until no entry moves by ``tolerance``. A graph is
+    ``near[starts[j] : starts[j + 1]]``, the neighbours of every column j in order."""
     d = len(correlation)
     covariance = correlation.copy()
     for j in range(d):
@@ -178,7 +179,7 @@ def agree_on_edges(
                 moved = max(moved, abs(column[i] - covariance[j, i]))
                 covariance[j, i] = column[i]
                 covariance[i, j] = column[i]
-        if moved < settled:
+        if moved < tolerance:
             break
     return covariance
 
@@ -217,11 +218,11 @@ def left_by_common_neighbours(covariance: FloatArray, graph: BoolArray) -> tuple
                 across[a, 0], across[a, 1] = covariance[common[a], i], covariance[common[a], j]
                 for b in range(m):
                     among[a, b] = covariance[common[a], common[b]]
-            told = np.linalg.solve(among, across)
+            slopes = np.linalg.solve(among, across)
             for a in range(m):
-                own[i, j] -= across[a, 0] * told[a, 0]
-                own[j, i] -= across[a, 1] * told[a, 1]
-                both[i, j] -= across[a, 0] * told[a, 1]
+                own[i, j] -= across[a, 0] * slopes[a, 0]
+                own[j, i] -= across[a, 1] * slopes[a, 1]
+                both[i, j] -= across[a, 0] * slopes[a, 1]
             both[j, i] = both[i, j]
     return own, both
 
@@ -277,7 +278,7 @@ def left_to_pairs(correlation: FloatArray, graph: BoolArray) -> FloatArray:
 
 def tied_probability(z: FloatArray, rows: FloatArray, tied: BoolArray) -> FloatArray:
     """The probability of every pair, from those that are ``tied`` for a start. m and t are weighted moments of the
-    sizes |z|, weighted by the probabilities and by what rows know of each."""
+    sizes |z|, weighted by the probabilities and by the rows of each."""
     size, noise = np.abs(z), 1.0 / rows
     probability, spread = tied.astype(np.float64), 0.0
     for _ in range(_MOST_ROUNDS):
@@ -292,7 +293,7 @@ def tied_probability(z: FloatArray, rows: FloatArray, tied: BoolArray) -> FloatA
         gain = either + np.log1p(np.exp(-2.0 * either)) - np.log(2.0) - (size**2 + centre**2) / (2.0 * variance)
         gain += (np.log(noise / variance) + size**2 / noise) / 2.0
         before, probability = probability, expit(gain + logit(probability.sum() / (len(size) + 1)))
-        if np.max(np.abs(probability - before)) < _SETTLED:
+        if np.max(np.abs(probability - before)) < _CONVERGED:
             break
     return np.asarray(probability)
 
@@ -305,8 +306,8 @@ def q_values(partial: FloatArray, stderr: FloatArray, degrees: float) -> FloatAr
     rho = np.clip(partial[first, second], -1.0 + 1e-12, 1.0 - 1e-12)
     z = np.abs(np.arctanh(rho)) * (1.0 - rho * rho) / stderr[first, second]
     p = 2.0 * (ndtr(-z) if np.isinf(degrees) else stdtr(degrees, -z))
-    known = np.flatnonzero(~np.isnan(p))
-    order = known[np.argsort(p[known], kind="stable")]
+    usable = np.flatnonzero(~np.isnan(p))
+    order = usable[np.argsort(p[usable], kind="stable")]
     scaled = p[order] * len(order) / np.arange(1, len(order) + 1)
     q = np.full(len(p), np.nan)
     q[order] = np.minimum(np.minimum.accumulate(scaled[::-1])[::-1], 1.0)

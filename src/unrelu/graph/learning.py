@@ -1,6 +1,6 @@
 """A graph on one screen: a path of graphs, the choice of one, its refit without a penalty, errors; what comes out.
 
-Halves. A rule is asked for its graphs of random halves of the rows, in pairs that have no row in common. The stability
+Halves. A rule gives its graphs of random halves of the rows, in pairs that have no row in common. The stability
 of an edge is the share of the halves that have it (Meinshausen and Buehlmann 2010; in pairs: Shah and Samworth 2013).
 Of several rules that is taken which has most edges in common between the two halves of a pair, among those where these
 are a third of what a half has, and if there is none, that with the largest share (docs/research/036).
@@ -49,13 +49,13 @@ SELECTIONS = ("auto", "likely", "ebic", "stars", "fdr")
 _BY_INFORMATION = ("likely", "ebic")
 CHOOSING = "Choosing edges"
 _CERTAIN = 4.0  # standard errors of a correlation
-_ROWS_A_COLUMN = 2.0  # with fewer, and no halves to ask, the sparser rule
+_ROWS_A_COLUMN = 2.0  # with fewer, and without halves, the sparser rule
 FALSE_DISCOVERIES = 0.1
 UNSTABLE = 0.05
 OF_EDGES = ("trivial-graph", "unstable-edges")  # kinds of diagnostics
 STABLE = 0.5  # share of the halves that have a stable edge
 _COMMON = 1.0 / 3.0  # of the edges of a half: so many common ones are enough
-_FEW = 10  # unstable edges that nothing is said of: each has its own error and stability
+_FEW = 10  # unstable edges without a diagnostic: each has its own error and stability
 _GRAPHML = ".graphml"
 
 
@@ -63,7 +63,7 @@ class Edge(NamedTuple):
     """Two columns that are tied directly, by name (by position where columns have none).
 
     ``stability``: the share of random halves of the rows in which they are; ``q_value``: the least false discovery rate
-    at which they are. NaN where that was not asked.
+    at which they are. NaN where that was not computed.
     """
 
     first: str | int
@@ -79,7 +79,7 @@ EDGE_COLUMNS = tuple(Edge.__annotations__)
 
 @dataclass(frozen=True, eq=False)
 class GraphPath:
-    """Graphs from sparse to dense: penalty, number of edges and, where asked, what the choice looked at.
+    """Graphs from sparse to dense: penalty, number of edges and the criteria of the choice, if any.
 
     ``instability``: 2 t (1 - t) of a pair that is tied in the share t of StARS's subsets, averaged over all pairs,
     and its largest value so far. ``criterion``: the EBIC of the refits, NaN where it was clear before. ``chosen`` is
@@ -108,12 +108,12 @@ class Graph:
     ``precision`` and ``partial_correlation`` are the most likely ones with zeros where there is no edge, or, where
     edges are chosen by their false discovery rate, those of all pairs. ``stderr`` is NaN where nothing was estimated;
     ``degrees`` of freedom of these errors, inf for the model's own. ``effective_rows``: how many rows without floors
-    would know the correlations as well. ``path`` is None where there was no penalty.
+    would have as small errors of the correlations. ``path`` is None where there was no penalty.
 
-    ``rule``: how the edges were found, "likely", "ebic", "stars", "fdr" or "penalty". It was asked for the graphs of
-    ``n_subsets`` random halves of the rows: ``stability`` is the share of them that tie a pair, ``agreement`` the share
-    of a half's edges that the half without its rows has, too. ``n_left_out``: edges of the rule that fewer than half of
-    the halves have, left out because most of its edges are such.
+    ``rule``: how the edges were found, "likely", "ebic", "stars", "fdr" or "penalty". From its graphs of ``n_subsets``
+    random halves of the rows, ``stability`` is the share of them that tie a pair, ``agreement`` the share of a half's
+    edges that the half without its rows has, too. ``n_left_out``: edges of the rule that fewer than half of the halves
+    have, left out because most of its edges are such.
     """
 
     adjacency: Annotated[BoolArray, "bools d d"]
@@ -145,17 +145,17 @@ class Graph:
         order = np.argsort(-np.abs(self.partial_correlation[first, second]), kind="stable")
         found = []
         for i, j in zip(first[order].tolist(), second[order].tolist(), strict=True):
-            told: Any = [
+            numbers: Any = [
                 float(each[i, j]) for each in (self.partial_correlation, self.stderr, self.stability, self.q_value)
             ]
-            found.append(Edge(i if names is None else names[i], j if names is None else names[j], *told))
+            found.append(Edge(i if names is None else names[i], j if names is None else names[j], *numbers))
         return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
-    """What is known of the columns that vary: latent correlations R, semidefinite, and how many rows without floors and
-    gaps would know a typical one, or that of each pair, as well; ``groups`` where subsets of the rows can be asked."""
+class LatentCorrelations:
+    """Latent correlations R of the columns that vary, semidefinite, and how many rows without floors and gaps would
+    have as small an error of a typical one, or of each; ``groups`` where there are records of groups of rows."""
 
     correlation: FloatArray
     effective_rows: float
@@ -163,13 +163,14 @@ class Known:
     groups: RowGroups | None = None
 
 
-def known_of_rows(correlation: FloatArray, n_rows: float) -> Known:
-    """What ``n_rows`` without floors and gaps know."""
-    return Known(correlation, n_rows, np.full_like(correlation, n_rows))
+def correlations_of_rows(correlation: FloatArray, n_rows: float) -> LatentCorrelations:
+    """Those of ``n_rows`` without floors and gaps."""
+    return LatentCorrelations(correlation, n_rows, np.full_like(correlation, n_rows))
 
 
 def rows_that_would_do(pairs: PairCorrelations, n_rows: float) -> tuple[float, FloatArray]:
-    """How many rows without floors and gaps would know a typical pair, and each, as well as these ``n_rows`` do."""
+    """How many rows without floors and gaps would have as small errors of a typical pair, and of each, as ``n_rows``
+    do."""
     r, variance = np.nan_to_num(pairs.correlation), np.nan_to_num(pairs.stderr, nan=1.0) ** 2
     n_rows = max(n_rows, 1.0)
     return rows_by_errors(r, variance, n_rows), rows_of_pairs(r, variance, n_rows)
@@ -189,92 +190,94 @@ def check_selection(selection: str | float) -> None:
     )
 
 
-def learn_graph(known: Known, selection: str | float, seed: int = 0, progress: Progress = no_progress) -> Graph:
+def learn_graph(
+    given: LatentCorrelations, selection: str | float, seed: int = 0, progress: Progress = no_progress
+) -> Graph:
     """The graph that ``selection`` takes, and the partial correlations on it."""
     check_selection(selection)
-    known = replace(known, correlation=invertible(known.correlation))
+    given = replace(given, correlation=invertible(given.correlation))
     progress(Step(CHOOSING))
-    with blas_threads_for(len(known.correlation)):
+    with blas_threads_for(len(given.correlation)):
         if selection == "fdr":
-            return _by_discoveries(known, seed, progress)
+            return _by_discoveries(given, seed, progress)
         if selection in ("auto", *_BY_INFORMATION):
-            return _by_information(known, str(selection), seed, progress)
-        return _by_path(known, selection, seed, progress)
+            return _by_information(given, str(selection), seed, progress)
+        return _by_path(given, selection, seed, progress)
 
 
-def _by_information(known: Known, selection: str, seed: int, progress: Progress) -> Graph:
+def _by_information(given: LatentCorrelations, selection: str, seed: int, progress: Progress) -> Graph:
     """The edges of one rule, or of that which halves of the rows agree on."""
     rules = _BY_INFORMATION if selection == "auto" else (selection,)
 
-    def informed(known: Known) -> tuple[GraphPath, BoolArray]:
+    def informed(given: LatentCorrelations) -> tuple[GraphPath, BoolArray]:
         """A path with the least EBIC chosen, and the edges of every rule."""
-        penalties = penalties_for(known.correlation, known.effective_rows)
-        graphs = _graphs(known.correlation, penalties)
-        found = criteria(known.correlation, graphs, known.effective_rows)
+        penalties = penalties_for(given.correlation, given.effective_rows)
+        graphs = _graphs(given.correlation, penalties)
+        found = criteria(given.correlation, graphs, given.effective_rows)
         path = GraphPath(penalties, _edges_of(graphs), int(np.nanargmin(found)), criterion=found)
         edges = {"ebic": graphs[path.chosen]}
         if "likely" in rules:
-            edges["likely"] = likely_edges(known.correlation, known.pair_rows, edges["ebic"])
+            edges["likely"] = likely_edges(given.correlation, given.pair_rows, edges["ebic"])
         return path, np.array([edges[rule] for rule in rules])
 
-    path, graphs = informed(known)
-    halves, best = _halves(known, lambda half: informed(half)[1], seed, progress), 0
+    path, graphs = informed(given)
+    halves, best = _halves(given, lambda half: informed(half)[1], seed, progress), 0
     if halves is not None:
         best = most_agreed(halves)
-    elif selection == "auto" and known.effective_rows < _ROWS_A_COLUMN * len(known.correlation):
+    elif selection == "auto" and given.effective_rows < _ROWS_A_COLUMN * len(given.correlation):
         best = _BY_INFORMATION.index("ebic")
     graph = graphs[best]
     if selection == "auto" and halves is not None:
         graph = without_many_unstable(graph, np.mean(halves[best], axis=0))
-    learned = _with_halves(_on_graph(known, graph, path, rules[best], progress), halves, best)
+    learned = _with_halves(_on_graph(given, graph, path, rules[best], progress), halves, best)
     return replace(learned, n_left_out=int(_edges_of(graphs[best] & ~graph)))
 
 
-def _by_path(known: Known, selection: str | float, seed: int, progress: Progress) -> Graph:
+def _by_path(given: LatentCorrelations, selection: str | float, seed: int, progress: Progress) -> Graph:
     """The graph with a penalty that is given, or that StARS takes."""
-    if selection == "stars" and known.groups is None:
+    if selection == "stars" and given.groups is None:
         raise InvalidParameterError(
-            "selection='stars' looks at subsets of the rows, and none are known: a learner or record must have been"
+            "selection='stars' takes subsets of the rows, and there are none: a learner or record must have been"
             " made with stderr='jackknife', and the method be 'one_pass' or 'robust'. Otherwise use selection='auto'."
         )
-    penalties, unstable = penalties_for(known.correlation, known.effective_rows), None
+    penalties, unstable = penalties_for(given.correlation, given.effective_rows), None
     if selection != "stars":
         penalties = np.unique([*penalties, float(selection)])[::-1]
-    graphs = _graphs(known.correlation, penalties)
+    graphs = _graphs(given.correlation, penalties)
     n_edges = _edges_of(graphs)
-    if selection == "stars" and known.groups is not None:
-        found = known.groups.subsets(lambda r: neighbourhood_graphs(invertible(r), penalties), seed, progress)
+    if selection == "stars" and given.groups is not None:
+        found = given.groups.subsets(lambda r: neighbourhood_graphs(invertible(r), penalties), seed, progress)
         unstable = instability(np.mean(found, axis=0))
         chosen = most_stable(unstable)
     else:
         chosen = int(np.flatnonzero(penalties == float(selection))[0])
     path, penalty, halves = GraphPath(penalties, n_edges, chosen, unstable), penalties[[chosen]], None
     if path.penalty > 0.0:
-        halves = _halves(known, lambda half: _graphs(half.correlation, penalty), seed, progress)
+        halves = _halves(given, lambda half: _graphs(half.correlation, penalty), seed, progress)
     rule = "stars" if selection == "stars" else "penalty"
-    return _with_halves(_on_graph(known, graphs[chosen], path, rule, progress), halves)
+    return _with_halves(_on_graph(given, graphs[chosen], path, rule, progress), halves)
 
 
-def _by_discoveries(known: Known, seed: int, progress: Progress) -> Graph:
+def _by_discoveries(given: LatentCorrelations, seed: int, progress: Progress) -> Graph:
     """All partial correlations without a penalty, and as edges those that are not 0."""
-    d = len(known.correlation)
-    if known.effective_rows < 2 * d:
+    d = len(given.correlation)
+    if given.effective_rows < 2 * d:
         raise InvalidParameterError(
             f"selection='fdr' tests partial correlations without a penalty, which takes many more rows than columns:"
-            f" here {known.effective_rows:,.0f} (as many without floors would know as much) for {d:,} columns. Use"
-            " selection='auto', 'likely', 'ebic' or 'stars'."
+            f" here {given.effective_rows:,.0f} (as many without floors would have as small errors) for {d:,} columns."
+            " Use selection='auto', 'likely', 'ebic' or 'stars'."
         )
     every = ~np.eye(d, dtype=bool)
-    graph = _on_graph(known, every, None, "fdr", progress)
+    graph = _on_graph(given, every, None, "fdr", progress)
     q = q_values(graph.partial_correlation, graph.stderr, graph.degrees)
     graph = replace(graph, adjacency=q <= FALSE_DISCOVERIES, q_value=q)  # NaN is none
 
-    def discovered(half: Known) -> BoolArray:
-        larger = np.sqrt((known.effective_rows - d + 1.0) / max(half.effective_rows - d + 1.0, 1.0))
+    def discovered(half: LatentCorrelations) -> BoolArray:
+        larger = np.sqrt((given.effective_rows - d + 1.0) / max(half.effective_rows - d + 1.0, 1.0))
         found = partial_correlations(refitted_precision(half.correlation, every))
         return np.asarray(q_values(found, larger * graph.stderr, graph.degrees) <= FALSE_DISCOVERIES)[None]
 
-    return _with_halves(graph, _halves(known, discovered, seed, progress))
+    return _with_halves(graph, _halves(given, discovered, seed, progress))
 
 
 def _edges_of(graphs: BoolArray) -> Any:
@@ -291,25 +294,29 @@ def _graphs(correlation: FloatArray, penalties: FloatArray) -> BoolArray:
     return graphs
 
 
-def _halves(known: Known, graphs_of: Callable[[Known], BoolArray], seed: int, progress: Progress) -> BoolArray | None:
+def _halves(
+    given: LatentCorrelations, graphs_of: Callable[[LatentCorrelations], BoolArray], seed: int, progress: Progress
+) -> BoolArray | None:
     """Graphs of random halves of the rows, r x 2k x d x d for r graphs of each; None where there can be none."""
 
     def of_half(correlation: FloatArray, share: float) -> BoolArray:
-        rows, pair_rows = share * known.effective_rows, share * known.pair_rows
-        return graphs_of(Known(invertible(correlation), rows, pair_rows))
+        rows, pair_rows = share * given.effective_rows, share * given.pair_rows
+        return graphs_of(LatentCorrelations(invertible(correlation), rows, pair_rows))
 
-    found = [] if known.groups is None else known.groups.halves(of_half, seed, progress)
+    found = [] if given.groups is None else given.groups.halves(of_half, seed, progress)
     return np.stack(found, axis=1) if found else None
 
 
-def _on_graph(known: Known, graph: BoolArray, path: GraphPath | None, rule: str, progress: Progress) -> Graph:
+def _on_graph(
+    given: LatentCorrelations, graph: BoolArray, path: GraphPath | None, rule: str, progress: Progress
+) -> Graph:
     """The most likely partial correlations with zeros where there is no edge, and their errors."""
-    precision = refitted_precision(known.correlation, graph)
+    precision = refitted_precision(given.correlation, graph)
     partial = partial_correlations(precision)
-    stderr, degrees = partial_errors(known.groups, partial, graph, known.effective_rows, progress)
+    stderr, degrees = partial_errors(given.groups, partial, graph, given.effective_rows, progress)
     stderr, unknown = np.where(graph, stderr, np.nan), np.full_like(partial, np.nan)
     np.fill_diagonal(stderr, 0.0)
-    return Graph(graph, precision, partial, stderr, degrees, unknown, unknown, known.effective_rows, 0, path, rule)
+    return Graph(graph, precision, partial, stderr, degrees, unknown, unknown, given.effective_rows, 0, path, rule)
 
 
 def _with_halves(graph: Graph, halves: BoolArray | None, rule: int = 0) -> Graph:
@@ -320,10 +327,10 @@ def _with_halves(graph: Graph, halves: BoolArray | None, rule: int = 0) -> Graph
     return replace(graph, stability=np.mean(found, axis=0), agreement=agreement(found), n_subsets=len(found))
 
 
-def in_columns(graph: Graph, columns: NDArray[np.intp], scale: FloatArray) -> Graph:
-    """The graph of all columns, with standard deviations ``scale``, from that of the correlations of ``columns``,
+def in_columns(graph: Graph, columns: NDArray[np.intp], std: FloatArray) -> Graph:
+    """The graph of all columns, with standard deviations ``std``, from that of the correlations of ``columns``,
     the others without edges."""
-    d, square = len(scale), np.ix_(columns, columns)
+    d, square = len(std), np.ix_(columns, columns)
 
     def spread(part: FloatArray, others: float) -> FloatArray:
         whole = np.full((d, d), others)
@@ -335,7 +342,7 @@ def in_columns(graph: Graph, columns: NDArray[np.intp], scale: FloatArray) -> Gr
     return replace(
         graph,
         adjacency=spread(graph.adjacency.astype(np.float64), 0.0) > 0.0,
-        precision=spread(graph.precision / np.outer(scale[columns], scale[columns]), 0.0),
+        precision=spread(graph.precision / np.outer(std[columns], std[columns]), 0.0),
         partial_correlation=partial,
         stderr=spread(graph.stderr, np.nan),
         stability=spread(graph.stability, np.nan),
@@ -385,7 +392,7 @@ def most_agreed(rules: BoolArray) -> int:
 
 def without_many_unstable(graph: BoolArray, stability: FloatArray) -> BoolArray:
     """The graph, or its stable edges alone where most are not, and those more than there are columns. A graph that rows
-    can tell has some edges a column. Where so many come and go with half of the rows, there is none."""
+    determine has some edges a column. Where so many come and go with half of the rows, there is none."""
     stable = graph & (stability >= STABLE)
     unstable = np.count_nonzero(graph & ~stable) // 2
     return stable if 2 * unstable > np.count_nonzero(graph) // 2 and unstable > len(graph) else graph
@@ -404,13 +411,13 @@ def diagnostics_of_edges(graph: Graph) -> list[Diagnostic]:
             diagnostics.append(Diagnostic("trivial-graph", (), words, "Use selection='auto'."))
     elif path is not None and graph.rule == "penalty":
         largest = float(path.penalties[path.n_edges > 0].max(initial=0.0))
-        said = f"the penalty {path.penalty:g} leaves"
+        words = f"the penalty {path.penalty:g} leaves"
         if found == 0:
             remedy = f"The first edge comes below {largest:.3g}."
-            diagnostics.append(Diagnostic("trivial-graph", (), f"{said} no edge.", remedy))
+            diagnostics.append(Diagnostic("trivial-graph", (), f"{words} no edge.", remedy))
         elif found == d * (d - 1) // 2 and d > 2:
             remedy = f"Larger ones, up to {largest:.3g}, leave fewer."
-            diagnostics.append(Diagnostic("trivial-graph", (), f"{said} all {counted(found, 'edge')}.", remedy))
+            diagnostics.append(Diagnostic("trivial-graph", (), f"{words} all {counted(found, 'edge')}.", remedy))
     edges = np.triu(graph.adjacency, 1)
     unstable = int(np.count_nonzero(graph.stability[edges] < STABLE)) + graph.n_left_out
     if graph.n_subsets == 0 or 2 * unstable <= found or unstable < _FEW:
@@ -422,7 +429,7 @@ def diagnostics_of_edges(graph: Graph) -> list[Diagnostic]:
     )
     if graph.n_left_out:
         words += f" those {unstable:,} are left out."
-        remedy = f"More rows tell more edges; selection={graph.rule!r} gives all of these."
+        remedy = f"More rows find more edges; selection={graph.rule!r} gives all of these."
     else:
         words += " they may be chance."
         remedy = f"Take the {found - unstable:,} with a stability of {STABLE} and more, or add rows."
@@ -450,9 +457,8 @@ def networkx_graph(edges: Sequence[Edge], nodes: Sequence[str | int]) -> network
     graph = networkx_module().Graph()
     graph.add_nodes_from(nodes)
     for edge in edges:
-        told = zip(EDGE_COLUMNS[2:], edge[2:], strict=True)
-        known = {name: value for name, value in told if not math.isnan(value)}
-        graph.add_edge(edge.first, edge.second, weight=abs(edge.partial_correlation), **known)
+        numbers = {name: each for name, each in zip(EDGE_COLUMNS[2:], edge[2:], strict=True) if not math.isnan(each)}
+        graph.add_edge(edge.first, edge.second, weight=abs(edge.partial_correlation), **numbers)
     return graph
 
 
@@ -488,4 +494,4 @@ def write_edges(path: str | os.PathLike[str], edges: Sequence[Edge], nodes: Sequ
         cells = [edge[k] for edge in edges]
         names = name in ("first", "second")
         columns[name] = list(map(str, cells)) if names else pa.array(np.array(cells, dtype=float), from_pandas=True)
-    write_columns(path, [columns])  # what was not asked is missing
+    write_columns(path, [columns])  # what was not computed is missing

@@ -1,14 +1,14 @@
-"""Latent correlations of subsets of the rows, from the records of groups of rows: no row is read again; and what they
-tell of the standard errors of partial correlations: a jackknife over the groups, moderated, or the model's.
+"""Latent correlations of subsets of the rows, from the records of groups of rows: no row is read again; and the
+standard errors of partial correlations: a jackknife over the groups, moderated, or the model's.
 
 Fisher's variance of a partial correlation from n rows is
 
     f_ij = (1 - rho_ij^2)^2 / (n - d + 1)
 
-with the number n of rows without floors that would know the correlations as well. The jackknife over G groups gives
-v_ij, right for any table but known only to G - 1 degrees of freedom. As pairs differ little in v/f, each is drawn
-towards the others as far as their scatter is that of chi-squared / (G - 1): with a prior of d0 degrees about s0^2
-(Smyth 2004), found from mean and variance of log(v/f),
+with the number n of rows without floors that would have as small errors. The jackknife over G groups gives v_ij, right
+for any table but of G - 1 degrees of freedom only. As pairs differ little in v/f, each is drawn towards the others as
+far as their scatter is that of chi-squared / (G - 1): with a prior of d0 degrees about s0^2 (Smyth 2004), found from
+mean and variance of log(v/f),
 
     stderr_ij^2 = f_ij (d0 s0^2 + (G - 1) v_ij/f_ij) / (d0 + G - 1),     with d0 + G - 1 degrees of freedom.
 """
@@ -44,7 +44,7 @@ _FEWEST_GROUPS = 6  # with fewer, subsets are much alike
 _FEWEST_ROWS = 20  # in a subset
 _FEWEST_VALUES = 2  # above the floor, of a column
 _MANY_ROWS, _SHARE = 144, 0.8
-_SUBSETS = "Looking at subsets of the rows"
+_SUBSETS = "Learning from subsets of the rows"
 _BY_COLUMN = ("floor", "negated", "margins")  # what a table is assumed to have
 _FEWEST_PAIRS = 10  # from which a prior can be learned
 _DEGREES = 1e-2, 1e4  # of a prior
@@ -70,10 +70,10 @@ class RowGroups:
     def correlation(self, record: PairMoments) -> FloatArray:
         """Latent correlations of the rows of a record, semidefinite."""
         part = self._covariance(record)
-        scale = np.sqrt(np.diagonal(part))
-        if not np.all(scale > 0.0):
+        std = np.sqrt(np.diagonal(part))
+        if not np.all(std > 0.0):
             raise InvalidDataError("A column does not vary.")
-        return np.asarray(part / np.outer(scale, scale))
+        return np.asarray(part / np.outer(std, std))
 
     def left_out(self, answer: Callable[[FloatArray], T], progress: Progress) -> list[T]:
         """What ``answer`` gives for the correlations without every group in turn."""
@@ -88,12 +88,12 @@ class RowGroups:
         instead = "Use selection='auto', or a number as penalty"
         if rows * share < _FEWEST_ROWS:
             raise InvalidDataError(
-                f"selection='stars' looks at subsets of the rows, and {rows:,} rows are too few for that:"
+                f"selection='stars' takes subsets of the rows, and {rows:,} rows are too few for that:"
                 f" at least {int(np.ceil(_FEWEST_ROWS / _SHARE))} are needed. {instead}."
             )
         if groups < _FEWEST_GROUPS:
             raise InvalidDataError(
-                f"selection='stars' looks at subsets of the groups of rows, and {len(self.record.parts)} groups count"
+                f"selection='stars' takes subsets of the groups of rows, and {len(self.record.parts)} groups count"
                 f" as {groups:.1f} of equal size: at least {_FEWEST_GROUPS} are needed. {instead}, give groups= with"
                 " more labels, or none."
             )
@@ -103,34 +103,34 @@ class RowGroups:
             return self._each(_SUBSETS, chosen, SUBSETS, lambda part: answer(self.correlation(part)), progress)
         except InvalidDataError as error:
             raise InvalidDataError(
-                f"selection='stars' looks at subsets of the rows, and in one of them a column cannot be learned."
+                f"selection='stars' takes subsets of the rows, and in one of them a column cannot be learned."
                 f" {error} Otherwise use selection='auto', which needs no subsets."
             ) from error
 
     def halves(self, answer: Callable[[FloatArray, float], T], seed: int, progress: Progress) -> list[T]:
         """What ``answer`` gives for the correlations of random halves of the groups, and their shares of the rows. Each
-        half is followed by the other one. A column that a half cannot tell is uncorrelated there. There are none where
-        rows or groups are too few."""
+        half is followed by the other one. A column that a half cannot determine is uncorrelated there. There are none
+        where rows or groups are too few."""
         if self.record.n_rows < 2 * _FEWEST_ROWS or self.record.effective_groups < _FEWEST_GROUPS:
             return []
         total, rng = float(self.weights.sum()), np.random.default_rng(seed)
 
         def of_half(record: PairMoments) -> T:
-            return answer(self._told(record), record.weight / total)
+            return answer(self._estimated(record), record.weight / total)
 
         chosen = (self._joined(half) for _ in range(SUBSETS // 2) for half in self.drawn(rng, 0.5))
         try:
             return self._each(_SUBSETS, chosen, SUBSETS, of_half, progress)
-        except InvalidDataError:  # a half has values that nobody can learn from
+        except InvalidDataError:  # a half has values that cannot be learned from
             return []
 
-    def _told(self, record: PairMoments) -> FloatArray:
-        """Latent correlations of some rows, semidefinite; 0 for columns that these rows cannot tell."""
+    def _estimated(self, record: PairMoments) -> FloatArray:
+        """Latent correlations of some rows, semidefinite; 0 for columns that these rows cannot determine."""
         above = record.positive_moments()[0] / np.maximum(record.column_weight, np.finfo(float).tiny)
         enough = (above * record.column_rows > _FEWEST_VALUES - 0.5)[self.columns]
-        told, some = np.eye(len(self.columns)), self
+        found, some = np.eye(len(self.columns)), self
         if np.count_nonzero(enough) < 2:
-            return told
+            return found
         if not enough.all():
             at, assumed, near = self.columns[enough], self.assumptions, self.near
             record = record.of_columns(at)
@@ -141,15 +141,15 @@ class RowGroups:
             near = PairCorrelations(near.correlation[np.ix_(at, at)], near.stderr[np.ix_(at, at)])
             some = RowGroups(self.record, replace(assumed, **kept), near, np.arange(len(at)), names)
         covariance = some._covariance(record)
-        scale = np.sqrt(np.diagonal(covariance))
-        varies = scale > 0.0
+        std = np.sqrt(np.diagonal(covariance))
+        varies = std > 0.0
         at = np.flatnonzero(enough)[varies]
-        told[np.ix_(at, at)] = covariance[np.ix_(varies, varies)] / np.outer(scale[varies], scale[varies])
-        return told
+        found[np.ix_(at, at)] = covariance[np.ix_(varies, varies)] / np.outer(std[varies], std[varies])
+        return found
 
     def _covariance(self, record: PairMoments) -> FloatArray:
         rows, pairs = fit_record(record, self.assumptions, self.names, self.near)
-        covariance, _ = nearest_covariance(rows.scale, pairs)
+        covariance, _ = nearest_covariance(rows.std, pairs)
         return covariance[np.ix_(self.columns, self.columns)]
 
     def _each(
@@ -161,7 +161,7 @@ class RowGroups:
         progress: Progress,
     ) -> list[T]:
         """As many at a time as there are cores."""
-        # What is doubtful in the whole was said; of subsets it would be said once more for each. What threads ignore by
+        # Diagnostics of all rows were given; of subsets they would come once more for each. What threads ignore by
         # themselves, another thread may bring back.
         with warnings.catch_warnings():
             for kind in (UnreluWarning, ConvergenceWarning):  # the latter of scikit-learn
@@ -205,7 +205,7 @@ def partial_errors(
         centre = on_graph(groups.correlation(groups.record.whole))
     except InvalidDataError as error:
         warn(
-            "Standard errors of partial correlations trust the model: without one of the groups of rows a column"
+            "Standard errors of partial correlations are the model's: without one of the groups of rows a column"
             f" cannot be learned. {error}",
             "few-groups",
         )

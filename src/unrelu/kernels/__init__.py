@@ -1,7 +1,7 @@
 """Numba only: plain functions of arrays, compiled once and cached, free of the interpreter lock.
 
-Nothing here allocates per call in a hot loop or knows about rows, files or models. Every kernel has
-a slow NumPy or quadrature twin in ``tests/references`` that defines the truth.
+Nothing here allocates per call in a hot loop or depends on rows, files or models. Every kernel has a slow NumPy or
+quadrature twin in ``tests/references`` that defines the truth.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ COMPILING = Step("Compiling", words="once after an installation, for about 15 s 
 
 
 @contextmanager
-def telling_of_compiling(progress: Progress) -> Iterator[None]:
-    """While inside, ``progress`` hears of it when a kernel is compiled: not when it is found in numba's cache."""
+def report_compiling(progress: Progress) -> Iterator[None]:
+    """While inside, ``progress`` gets a step when a kernel is compiled: not when numba finds it in its cache."""
     if progress is no_progress:
         yield
         return
@@ -36,12 +36,12 @@ def telling_of_compiling(progress: Progress) -> Iterator[None]:
         yield
 
 
-def tells_of_compiling(method: F) -> F:
-    """A method of an estimator whose watch hears of it when kernels are compiled meanwhile."""
+def reports_compiling(method: F) -> F:
+    """A method of an estimator whose progress callback gets a step when kernels are compiled meanwhile."""
 
     @functools.wraps(method)
     def run(self: Any, *args: Any, **options: Any) -> Any:
-        with telling_of_compiling(self._progress):
+        with report_compiling(self._progress):
             return method(self, *args, **options)
 
     return run  # type: ignore[return-value]

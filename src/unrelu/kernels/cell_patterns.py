@@ -1,4 +1,4 @@
-"""Which cells of a row are genuine, each judged by the others that are.
+"""Which cells of a row are inliers, each given the other inliers.
 
 In units where y has mean 0 and correlations R every cell k is an observation of y_k with noise of variance N_k: 0 for a
 seen cell that is kept, huge for one that is missing or set aside, and for a floored cell the variance nu of the normal
@@ -8,7 +8,7 @@ others predict
     y_k ~ N(v_k - g_k/B_kk,  1/B_kk - N_k)                                                    for all k at once,
 
 and a change of one noise is B -= f B_k B_k', f = c/(1 + c B_kk): d^2 multiplications for every cell that changes sides.
-A cell changes sides where the log ratio of its density among the genuine, given the kept ones, to that among the bad
+A cell changes sides where the log ratio of its density among inliers, given the kept ones, to that among bad cells
 says so; the one with the most to gain goes first, and the pattern's probability rises until nothing is to be gained.
 """
 
@@ -26,10 +26,7 @@ from unrelu.kernels.normal import cut_share, log_probability_and_hazard
 
 _ASIDE = 1e6  # noise of a cell that says nothing, in variances of its column
 _LEAST_VARIANCE = 1e-9
-_FARTHEST, _FARTHEST_HELD = (
-    1e6,
-    100.0,
-)  # standard deviations: beyond, a cell is as outlying, and is held for less outlying
+_FARTHEST, _FARTHEST_HELD = 1e6, 100.0  # standard deviations: values farther out count as that far, where held as less
 _LEAST_CUT, _MOST_CUT = 1e-6, 1.0 - 1e-9  # share of its variance that a truncation takes
 _CERTAIN = 20.0  # log odds beyond which the other side adds nothing
 _MOST_SWEEPS, _STILL = 60, 1e-4  # of sites, by their spread
@@ -107,12 +104,12 @@ def _begin(values: Any, row: int, distribution: Any, log_bad: Any, state: Any) -
     What log det B gains.
     """
     b, g, column, noise, held, u, kind, kept, _ = state
-    floor, mean, scale, precision = distribution
+    floor, mean, std, precision = distribution
     d, gained = len(g), 0.0
     for j in range(d):
         x = values[row, j]
         kind[j] = SEEN if x > floor[j] else FLOORED if x <= floor[j] else MISSING
-        u[j] = ((x if kind[j] == SEEN else floor[j]) - mean[j]) / scale[j]
+        u[j] = ((x if kind[j] == SEEN else floor[j]) - mean[j]) / std[j]
         u[j] = min(max(u[j], -_FARTHEST), _FARTHEST)
         noise[j], held[j], kept[j] = _ASIDE, 0.0, False
         if kind[j] == SEEN:
@@ -137,7 +134,7 @@ def _begin(values: Any, row: int, distribution: Any, log_bad: Any, state: Any) -
 
 
 @helper
-def _settle(row: int, log_bad: Any, state: Any) -> float:
+def _change_sides(row: int, log_bad: Any, state: Any) -> float:
     """Cells change sides until nothing is to be gained by it; what log det B gains. Leaves the log ratios."""
     b, g, column, noise, held, u, kind, kept, ratio = state
     d, gained = len(g), 0.0
@@ -186,7 +183,7 @@ def _refine(most: int, state: Any) -> float:
 def _compare_rivals(row: int, log_bad: Any, state: Any) -> None:
     """A kept cell j may be bad in place of one set aside, k: the odds are exp(ratio_k - ratio_j), ratio_j with k kept.
 
-    Where a row has two cells and no more, nothing tells which of them is bad: both are named. A cell that its column
+    Where a row has two cells and no more, either may be the bad one: both are named. A cell that its column
     alone rules out has no rivals.
     """
     b, g, column, noise, held, u, kind, kept, ratio = state
@@ -237,7 +234,7 @@ def _log_row(row: int, log_det: float, log_bad: Any, state: Any) -> float:
 
 
 @kernel
-def judge_cells(
+def cell_log_odds(
     values: Any,
     distribution: tuple[FloatArray, FloatArray, FloatArray, FloatArray],
     log_det: float,
@@ -247,13 +244,13 @@ def judge_cells(
     predicted: FloatArray,
     log_rows: FloatArray,
 ) -> None:
-    """``ratios[i, j]``: log odds that cell j of row i is genuine, 0 where missing; ``predicted[:, i, j]``: mean and
+    """``ratios[i, j]``: log odds that cell j of row i is an inlier, 0 where missing; ``predicted[:, i, j]``: mean and
     standard deviation of y_j by the other cells that are kept, unless it is empty; ``log_rows``: log density of every
     row.
 
-    ``distribution``: (floor, mean, scale, Q = R^-1), and ``log_det`` of Q. ``log_bad``: log of a cell's density among
-    the bad, per unit of scale, times the odds of being so. ``converged``: sites of floored cells are renewed until they
-    are still, not once.
+    ``distribution``: (floor, mean, std, Q = R^-1), and ``log_det`` of Q. ``log_bad``: log of a cell's density among bad
+    cells, per standard deviation, times the odds of being bad. ``converged``: sites of floored cells are renewed until
+    they are still, not once.
     """
     n, d = values.shape
     state = (
@@ -264,10 +261,10 @@ def judge_cells(
     for row in range(n):
         ratio[:] = 0.0
         total = log_det + _begin(values, row, distribution, log_bad, state)
-        total += _settle(row, log_bad, state)
+        total += _change_sides(row, log_bad, state)
         for _ in range(2 if converged else 1):
             total += _refine(_MOST_SWEEPS if converged else 1, state)
-            total += _settle(row, log_bad, state)
+            total += _change_sides(row, log_bad, state)
         log_rows[row] = _log_row(row, total, log_bad, state)
         if len(predicted) > 0:
             for k in range(d):

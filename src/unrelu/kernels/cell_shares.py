@@ -83,27 +83,27 @@ def floor_scores(
     information: FloatArray,
 ) -> None:
     """How the log-likelihood of every column, its cells given the others of their rows, moves with its mean (by
-    standard deviations),
-    the log of its norm and the share of its cells that are bad and at the floor: sums of scores, and of their products.
+    standard deviations), the log of its standard deviation and the share of its cells that are bad and at the floor:
+    sums of scores, and of their products.
 
     A cell has the density m = left g + shares_k b, with g that of N(mean + std m, (std s)^2), m and s predicted, or the
     probability of being at the floor, and b that of its bin k; ``predicted``: (mean, deviation) of every cell;
-    ``model``: (mean, norm) of every column. The first bin of a column is its floor.
+    ``model``: (mean, standard deviation) of every column. The first bin of a column is its floor.
     """
     n, d = values.shape
     score = np.empty(3)
     for j in range(d):
-        mean, norm = model[0, j], model[1, j]
+        mean, std = model[0, j], model[1, j]
         for i in range(n):
             k = bins[i, j]
             if k < 0 or weights[i] == 0.0:
                 continue
             above = values[i, j] > floor[j]
-            u = ((values[i, j] if above else floor[j]) - mean) / norm
+            u = ((values[i, j] if above else floor[j]) - mean) / std
             deviation = predicted[1, i, j]
             z = min(max((u - predicted[0, i, j]) / deviation, -_FARTHEST), _FARTHEST)
             if above:
-                log_inlier, slope = -0.5 * (z * z + _LOG_2PI) - math.log(deviation * norm), z
+                log_inlier, slope = -0.5 * (z * z + _LOG_2PI) - math.log(deviation * std), z
             else:
                 log_inlier, slope = log_probability_and_hazard(z)
                 slope = -slope

@@ -58,7 +58,7 @@ def _cell(distance: float, scale: float) -> int:
 def interpolate(x: np.ndarray, values: np.ndarray, scores: np.ndarray, slopes: np.ndarray, y: np.ndarray) -> None:
     """y at every x; before the first and after the last of the rising ``values`` it is constant, NaN stays NaN.
 
-    What np.interp gives, bit by bit, in a fraction of its time. A grid of even cells tells which knots are in a value's
+    What np.interp gives, bit by bit, in a fraction of its time. A grid of even cells says which knots are in a value's
     cell, and the search goes on among these. Which cell a number is in is computed in one way for values and knots, so
     that rounding cannot part them. Where a spread is too small or too large to be divided by, all are in the first
     cell: slow, and right.

@@ -1,4 +1,4 @@
-"""How kernels are compiled: once, cached, free of the interpreter lock, and without entries that nobody uses.
+"""How kernels are compiled: once, cached, free of the interpreter lock, and without unused entries.
 
 ``kernel`` is for functions that Python calls, ``helper`` for those that only kernels call; ``contracted_kernel`` and
 ``contracted_helper`` may join a product and a sum into one rounding.

@@ -8,7 +8,8 @@ distribution to be kept. The seen cells u = y - b give
     u' (R_oo)^-1 u = sum_o u_j^2/psi_j - g'S g,     log det R_oo = sum_o log psi_j + log det P            all exact.
 
 Every cut-off cell is a probit site on t = l_j'f, to which expectation propagation gives the form exp(nu t - tau t^2 /
-2) that matches mean and variance of t under its cavity N(m, v) times the true site. Turned so that it asks "at most",
+2) that matches mean and variance of t under its cavity N(m, v) times the true site. Negated where needed, so that y is
+at most the limit,
 
     a = (limit - m)/sqrt(v + psi)      lambda = phi(a)/Phi(a)      q = lambda (lambda + a)/(v + psi)
     mean of t = m - v lambda/sqrt(v + psi)                           variance of t = v (1 - v q).
@@ -24,7 +25,7 @@ from the moments of the sites' own cells, r = y - b - l'f:
     d/db = E[r]/psi        d/dl = E[r f]/psi        d/dlog psi = (E[r^2]/psi - 1)/2.
 
 Of a cut-off cell y is the cavity's N(b + m, v + psi) restricted to its side; with rho = psi/(v + psi), r is
-rho (y - b - m) plus noise that y does not tell, of variance v rho. The score is without the correction.
+rho (y - b - m) plus noise independent of y, of variance v rho. The score is without the correction.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _LARGE, _SMALL = 1e100, 1e-100  # between them a product takes one factor more
 _NO_CHANCE = -5e5  # log probability of what is cut off, below which the first sweep has all digits there are
 # Rows of a work space of k numbers: mean of f given the seen cells, how far the cut-off ones move it, a column of S
 _G, _M, _C = range(3)
-_PER_SCALE, _LOG_NOISE, _SIDE, _LIMIT, _TAU, _NU, _SKEW, _N_CELLS = range(8)  # of one of d
+_PER_STD, _LOG_NOISE, _SIDE, _LIMIT, _TAU, _NU, _SKEW, _N_CELLS = range(8)  # of one of d
 
 
 @helper
@@ -75,7 +76,7 @@ def _seen_cells(
         p[i, i] = 1.0
     square = rest = size = 0.0
     for cell in range(d):
-        u = (values[row, cell] - mean[cell]) * cells[_PER_SCALE, cell]
+        u = (values[row, cell] - mean[cell]) * cells[_PER_STD, cell]
         cells[_SIDE, cell] = -censoring[row, cell]
         if censoring[row, cell] != 0 or u != u:
             cells[_LIMIT, cell] = u * cells[_SIDE, cell]
@@ -119,11 +120,11 @@ def _factors_given_seen(p: FloatArray, g: FloatArray, s: FloatArray) -> tuple[fl
             g[i] -= p[i, j] * g[j]
         g[i] /= p[i, i]
         quadratic += g[i] * g[i]
-    for i in range(k):  # entries before i are not asked for again
+    for i in range(k):  # entries before i are not needed again
         g[i] *= s[i, i]
         for l in range(i + 1, k):  # noqa: E741
             g[i] += s[l, i] * g[l]
-    for i in range(k):  # C'^-1 C^-1, row by row from above: those below are still wanted
+    for i in range(k):  # C'^-1 C^-1, row by row from above: those below are still needed
         for j in range(i + 1):
             total = 0.0
             for l in range(i, k):  # noqa: E741
@@ -263,18 +264,18 @@ def factor_log_densities(
     values: Any,
     censoring: Any,
     mean: FloatArray,
-    scale: FloatArray,
+    std: FloatArray,
     loadings: FloatArray,
     noise: FloatArray,
     converged: bool,
     out: FloatArray,
 ) -> None:
-    """``out[i]``: log density of row i, per unit of ``scale``; ``noise``: the psi_j."""
+    """``out[i]``: log density of row i, per unit of ``std``; ``noise``: the psi_j."""
     d, k = loadings.shape
     p, s, vectors, cells = np.empty((k, k)), np.empty((k, k)), np.empty((3, k)), np.empty((_N_CELLS, d))
     g = vectors[_G]
     for cell in range(d):
-        cells[_PER_SCALE, cell], cells[_LOG_NOISE, cell] = 1.0 / scale[cell], math.log(noise[cell])
+        cells[_PER_STD, cell], cells[_LOG_NOISE, cell] = 1.0 / std[cell], math.log(noise[cell])
     for row in range(len(values)):
         square, rest, size = _seen_cells(values, censoring, row, mean, loadings, noise, cells, p, g, FARTHEST)
         explained, log_det = _factors_given_seen(p, g, s)
@@ -284,9 +285,9 @@ def factor_log_densities(
             _factors_given_seen(p, g, s)
         if converged:
             probability, fallen = _propagate(loadings, noise, cells, s, vectors, _STILL)
-            settled, correction = _log_probability(fallen, loadings, noise, cells, s, vectors)
-            if probability > _NO_CHANCE and abs(settled + correction) < math.inf:
-                probability = settled + correction
+            converged_to, correction = _log_probability(fallen, loadings, noise, cells, s, vectors)
+            if probability > _NO_CHANCE and abs(converged_to + correction) < math.inf:
+                probability = converged_to + correction
         else:
             probability = _sweep_once(loadings, noise, cells, s, vectors)
         out[row] = -0.5 * (square + rest + log_det) + probability
@@ -311,7 +312,7 @@ def factor_scores(
     p, s, vectors, cells = np.empty((k, k)), np.empty((k, k)), np.empty((3, k)), np.empty((_N_CELLS, d))
     g = vectors[_G]
     for cell in range(d):
-        cells[_PER_SCALE, cell], cells[_LOG_NOISE, cell] = 1.0, math.log(noise[cell])
+        cells[_PER_STD, cell], cells[_LOG_NOISE, cell] = 1.0, math.log(noise[cell])
     for row in range(len(u)):
         square, rest, _ = _seen_cells(u, censoring, row, mean, loadings, noise, cells, p, g, FARTHEST)
         explained, log_det = _factors_given_seen(p, g, s)

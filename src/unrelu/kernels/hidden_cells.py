@@ -7,7 +7,7 @@ correlation matrix R, o the seen cells and h the hidden ones. With u_o the seen 
     u_o' (R_oo)^-1 u_o = u_o' g_o - g_h' (Q_hh)^-1 g_h        det R_oo = det R det Q_hh
     y_h | x_o ~ N(m, V),   V = (Q_hh)^-1,   m = -V g_h                                          all exact.
 
-One symmetric sweep of Q_hh gives the three. "At least" is negated, so that all cut-off cells ask y_k <= a_k.
+One symmetric sweep of Q_hh gives the three. "At least" is negated, so that y_k <= a_k for all cut-off cells.
 Each such factor is replaced by a normal site exp(nu_k y - tau_k y^2 / 2), and
 
     S = (V^-1 + diag tau)^-1        mu = S (V^-1 m + nu)
@@ -25,13 +25,13 @@ of up to .016 a cut-off cell (correlations of .9) to below .002. One and two cel
 
 The cheap mode ends with the first sweep: it takes each truncated normal for the normal of its mean and variance, one
 after the other, and adds up log Phi(alpha_k) (assumed-density filtering, Mendell and Elston 1974). That is exact for
-one cut-off cell and for independent ones, and .05 a cell off at correlations of .9. What a cell is
-expected to be given three that are cut off has a standard deviation 1 % too small at correlations of .6 and 7 % at .9
-in the converged mode, 3 % and 11 % in the cheap one.
+one cut-off cell and for independent ones, and .05 a cell off at correlations of .9. The expectation of a cell given
+three that are cut off has a standard deviation 1 % too small at correlations of .6 and 7 % at .9 in the converged mode,
+3 % and 11 % in the cheap one.
 
-Rows may be of any size: the density of the seen values is that of the values; what they say of the hidden ones is said
-by values of at most ``FAR`` standard deviations, beyond which a difference to a limit would be rounding. Where a limit
-is a thousand standard deviations below what the others say, sites are as sharp as rounding lets them be told from the
+Rows may be of any size: the density of the seen values is that of the values; the hidden ones are predicted from values
+of at most ``FAR`` standard deviations, beyond which a difference to a limit would be rounding. Where a limit is a
+thousand standard deviations below what the others predict, sites are as sharp as rounding separates them from the
 prior; the log probability is at most that of any cell alone; and where expectation propagation ends in nothing, cells
 are taken one by one.
 """
@@ -58,20 +58,20 @@ from unrelu.kernels.normal import (
 
 _LOG_2PI = math.log(2.0 * math.pi)
 _MOST_SWEEPS = 60
-_STILL = 1e-5  # of a posterior standard deviation, or of its square: sites that move less are settled
+_STILL = 1e-5  # of a posterior standard deviation, or of its square: sites that move less have converged
 _DEEP = -35.0
 _LEAST_EXACT = 1e-9  # probability of a pair from which on the exact formula has digits to spare
 _SMALLEST_VARIANCE = 1e-12  # what rounding leaves of a variance that is nothing
-_SHARPEST = 1e-6  # of its cavity's variance that a site leaves: the cavity is then told from the posterior to 4 digits
+_SHARPEST = 1e-6  # of its cavity's variance that a site leaves: cavity and posterior then differ in 4 digits
 _NO_CHANCE = -5e5  # log probability of a cell, a thousand standard deviations from its limit
 _LARGE, _SMALL = 1e100, 1e-100  # between them a product takes one factor more
 FAR = 1e6  # standard deviations: what is hidden is not expected further away for a seen value that is
 FARTHEST = 1e120  # standard deviations: squares of sums of such numbers are numbers
 
 # Rows of the work spaces of a row of d cells, one of numbers and one of columns: every array that a kernel is given
-# takes time to compile. Seen values; means of hidden cells; a column; 1/scale; limits, and signs that make them upper;
+# takes time to compile. Seen values; means of hidden cells; a column; 1/std; limits, and signs that make them upper;
 # posterior means, sites, skewness, cavities.
-U, MEAN, _C, SCALE, LIMIT, TURN, MU, _TAU, _NU, _SKEW, CENTRE, WIDTH, _N_VECTORS = range(13)
+U, MEAN, _C, PER_STD, LIMIT, SIGN, MU, _TAU, _NU, _SKEW, CENTRE, WIDTH, _N_VECTORS = range(13)
 SEEN, ORDER = range(2)  # the columns that are seen, and those that are hidden
 
 Index = NDArray[np.int64]
@@ -98,19 +98,19 @@ def hide(
 ) -> tuple[int, int, int, float]:
     """Hidden cells of a row given its seen ones: (seen, cut off, hidden, log density of the seen + log det R / 2).
 
-    Those that are missing come after those that are cut off; LIMIT and TURN are in that order, y_k turn_k <= limit_k.
+    Those that are missing come after those that are cut off; LIMIT and SIGN are in that order, y_k sign_k <= limit_k.
     Leaves -V below the diagonal of ``v``, and the mean. ``widest``: what no eigenvalue of R is above; infinity where
-    that is not known. 1/scale is in the work space.
+    there is no such bound. 1/std is in the work space.
     """
     d = values.shape[1]
     n_seen = cut = missing = 0
     for j in range(d):
-        x, mark = (values[row, j] - mean[j]) * work[SCALE, j], censoring[row, j]
+        x, mark = (values[row, j] - mean[j]) * work[PER_STD, j], censoring[row, j]
         if abs(x) > FARTHEST:
             x = FARTHEST if x > 0.0 else -FARTHEST
         if mark != 0:
             index[ORDER, cut] = j
-            work[TURN, cut] = -mark
+            work[SIGN, cut] = -mark
             work[LIMIT, cut] = -mark * x
             cut += 1
         elif x == x:
@@ -122,7 +122,7 @@ def hide(
             index[ORDER, d - missing] = j  # those that are cut off end before
     for k in range(missing):
         index[ORDER, cut + k] = index[ORDER, d - missing + k]
-        work[TURN, cut + k] = 1.0
+        work[SIGN, cut + k] = 1.0
     square = least = farthest = 0.0
     for i in range(n_seen):
         at, u = index[SEEN, i], work[U, i]
@@ -211,8 +211,8 @@ def _sweep_once(cut: int, work: FloatArray, v: FloatArray, s: FloatArray) -> flo
     """The cheap mode: cells that are cut off in turn, each left behind; the sum of their log probabilities."""
     for i in range(cut):
         for j in range(i + 1):
-            s[i, j] = -v[i, j] * work[TURN, i] * work[TURN, j]
-        work[LIMIT, i] -= work[MEAN, i] * work[TURN, i]
+            s[i, j] = -v[i, j] * work[SIGN, i] * work[SIGN, j]
+        work[LIMIT, i] -= work[MEAN, i] * work[SIGN, i]
         work[MU, i] = 0.0
     total = 0.0
     for k in range(cut):
@@ -376,19 +376,19 @@ def _carry_on(cut: int, hidden: int, work: FloatArray, v: FloatArray, s: FloatAr
 
 
 @helper
-def settle(cut: int, hidden: int, work: FloatArray, v: FloatArray, s: FloatArray) -> tuple[float, float]:
+def condition_on_cuts(cut: int, hidden: int, work: FloatArray, v: FloatArray, s: FloatArray) -> tuple[float, float]:
     """From N(m, V) (-V below the diagonal of ``v``) to the posterior of the hidden cells.
 
     Returns the log probability of the cut, whose derivatives have these moments, and what corrects it. Leaves the
-    mean in MU and the covariance in ``s``, the cavities (in units of y, not turned) in CENTRE and WIDTH. What it was
-    given is turned, so that all cells ask "at most", and LIMIT counts from m.
+    mean in MU and the covariance in ``s``, the cavities (in units of y, not negated) in CENTRE and WIDTH. It
+    negates "at least" in its arguments, so that all cells are at most their limits, and LIMIT counts from m.
     """
     lowest = math.inf
     for i in range(hidden):
         for j in range(i + 1):
-            v[i, j] *= work[TURN, i] * work[TURN, j]
+            v[i, j] *= work[SIGN, i] * work[SIGN, j]
             s[i, j] = s[j, i] = -v[i, j]
-        work[MEAN, i] *= work[TURN, i]
+        work[MEAN, i] *= work[SIGN, i]
         work[MU, i] = 0.0
         if i < cut:
             work[LIMIT, i] -= work[MEAN, i]
@@ -411,12 +411,12 @@ def settle(cut: int, hidden: int, work: FloatArray, v: FloatArray, s: FloatArray
     if hidden > cut:
         _carry_on(cut, hidden, work, v, s)
     for i in range(cut):
-        work[MU, i] = work[TURN, i] * (work[MEAN, i] + work[MU, i])
-        work[CENTRE, i] = work[TURN, i] * (work[MEAN, i] + work[CENTRE, i])
+        work[MU, i] = work[SIGN, i] * (work[MEAN, i] + work[MU, i])
+        work[CENTRE, i] = work[SIGN, i] * (work[MEAN, i] + work[CENTRE, i])
         for j in range(hidden):
             if j != i:
-                s[i, j] *= work[TURN, i]
-                s[j, i] *= work[TURN, i]
+                s[i, j] *= work[SIGN, i]
+                s[j, i] *= work[SIGN, i]
     return log_probability, correction
 
 
@@ -425,14 +425,15 @@ def hidden_rows(
     values: Any,
     censoring: Any,
     mean: FloatArray,
-    scale: FloatArray,
+    std: FloatArray,
     precision: FloatArray,
     converged: bool,
     log_density: FloatArray,
     moments: FloatArray,
     spread: FloatArray,
 ) -> None:
-    """Per row its log density (per unit of scale, + log det R / 2), and of its cells four numbers in standard units.
+    """Per row its log density (per standard deviation, + log det R / 2), and of its cells four numbers in standard
+    units.
 
     ``moments`` (4 x n x d, or 4 x 0 x d where they are not wanted): posterior mean and variance; mean and variance of
     the normal that, cut off at the cell's limit, is its marginal. Seen cells have their value and 0. ``spread`` (d x d,
@@ -441,13 +442,13 @@ def hidden_rows(
     n, d = values.shape
     work, index, v, s = workspaces(d)
     for j in range(d):
-        work[SCALE, j] = 1.0 / scale[j]
+        work[PER_STD, j] = 1.0 / std[j]
     for row in range(n):
         n_seen, cut, hidden, normal = hide(values, censoring, row, mean, precision, 2.0 * max(d, 1), work, index, v)
         if not converged:
             log_density[row] = normal + _sweep_once(cut, work, v, s)
             continue
-        probability, correction = settle(cut, hidden, work, v, s)
+        probability, correction = condition_on_cuts(cut, hidden, work, v, s)
         log_density[row] = normal + probability + correction
         if moments.shape[1] == 0:
             continue
@@ -467,11 +468,11 @@ def hidden_rows(
 
 @kernel
 def cell_residuals(
-    values: Any, censoring: Any, mean: FloatArray, scale: FloatArray, precision: FloatArray, out: FloatArray
+    values: Any, censoring: Any, mean: FloatArray, std: FloatArray, precision: FloatArray, out: FloatArray
 ) -> None:
     """``out[i, j]``: how far cell j lies from what the row's other cells predict, in standard deviations.
 
-    For a cell that is only known to be beyond a limit the limit's distance, which says how unlikely that was; NaN for a
+    For a cell that is cut off at a limit the limit's distance, which says how unlikely that was; NaN for a
     missing one. Mean and deviation are those of the converged mode where the cell is missing, so that every cell takes
     a posterior of its own; what the seen cells say of the hidden ones is found once a row. Values beyond ``FAR`` count
     as that far away.
@@ -480,11 +481,11 @@ def cell_residuals(
     work, index, v, s = workspaces(d)
     of_row, prior, w = np.empty((3, d)), np.empty((d, d)), np.empty(d)
     for j in range(d):
-        work[SCALE, j] = 1.0 / scale[j]
+        work[PER_STD, j] = 1.0 / std[j]
     for row in range(n):
         n_seen, cut, hidden, _ = hide(values, censoring, row, mean, precision, np.inf, work, index, v)
         for i in range(hidden):
-            of_row[0, i], of_row[1, i], of_row[2, i] = work[MEAN, i], work[LIMIT, i], work[TURN, i]
+            of_row[0, i], of_row[1, i], of_row[2, i] = work[MEAN, i], work[LIMIT, i], work[SIGN, i]
         for i in range(cut, hidden):
             out[row, index[ORDER, i]] = np.nan
         for cell in range(n_seen + cut):
@@ -496,12 +497,12 @@ def cell_residuals(
                 last, value, column = cut - 1, of_row[1, at] * of_row[2, at], index[ORDER, at]
                 for i in range(cut):  # with this cell at the end
                     a = at if i == last else i + (i >= at)
-                    work[MEAN, i], work[LIMIT, i], work[TURN, i] = of_row[0, a], of_row[1, a], of_row[2, a]
+                    work[MEAN, i], work[LIMIT, i], work[SIGN, i] = of_row[0, a], of_row[1, a], of_row[2, a]
                     for j in range(i + 1):
                         b = at if j == last else j + (j >= at)
                         prior[i, j] = v[max(a, b), min(a, b)]
-            work[TURN, last] = 1.0
-            settle(last, last + 1, work, prior, s)
+            work[SIGN, last] = 1.0
+            condition_on_cuts(last, last + 1, work, prior, s)
             out[row, column] = (value - work[MU, last]) / math.sqrt(max(s[last, last], _SMALLEST_VARIANCE))
 
 
@@ -545,7 +546,7 @@ def _hide_seen(
     work[MEAN, cut] = -(total + work[U, cell] * qw) * variance
     surprise = work[U, cell] - work[MEAN, cut]
     for i in range(cut):
-        work[MEAN, i], work[LIMIT, i], work[TURN, i] = of_row[0, i] + w[i] * surprise, of_row[1, i], of_row[2, i]
+        work[MEAN, i], work[LIMIT, i], work[SIGN, i] = of_row[0, i] + w[i] * surprise, of_row[1, i], of_row[2, i]
         factor = w[i] * variance
         prior[cut, i] = factor
         for j in range(i + 1):

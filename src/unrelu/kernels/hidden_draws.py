@@ -1,9 +1,10 @@
-"""Draws of what a row hides: y ~ N(m, V), its first cells known to lie below their limits, the others unlimited.
+"""Draws of what a row hides: y ~ N(m, V), its first cells below their limits, the others unlimited.
 
 V = L L' by Cholesky with pivots, so that y = m + L z, z ~ N(0, I). Cells with a limit come first, the least likely next
 (Gibson, Glasbey and Elston 1994); a cell without variance of its own gets no pivot, so what is degenerate stays so. The
 pivots' limits are then limits of one z after the other, L z <= base with L_jj = 1, and z is drawn exactly. Cells with a
-limit but without a pivot are looked at when the others are drawn: where one is above its limit, all are drawn again.
+limit but without a pivot are compared with it when the others are drawn: where one is above its limit, all are drawn
+again.
 
 *Exact draws.* Propose z_j ~ N(mu_j, 1) below u_j(z) = base_j - sum_{i<j} L_ji z_i, for j = 1, 2, ... The target's
 density over that of the proposal is, up to a constant, exp(psi), where psi is concave in z:
@@ -26,14 +27,14 @@ which is convex as a function of lambda. Newton's dw = -g - (S - I) x, x = delta
 a positive definite matrix; F falls along dw at the rate -g'x, and steps that do not lower it are halved.
 
 *A walk* goes on where too few draws are kept (a hundred cells that pull in different directions; a narrow gap that two
-cells leave each other): Hamiltonian trajectories between the walls, known in closed form (Pakman and Paninski 2014), of
-which the row takes every few one. For y ~ N(m, V) with y_k <= limit_k, and a velocity
-s ~ N(0, V), the deviation c = y - m moves on
+cells leave each other): Hamiltonian trajectories between the walls, which have a closed form (Pakman and Paninski
+2014), of which the row takes every few one. For y ~ N(m, V) with y_k <= limit_k, and a velocity s ~ N(0, V), the
+deviation c = y - m moves on
 
     c cos t + s sin t                        which leaves the distribution as it is, and for t = pi/2 forgets c,
 
 until a wall: A cos(t - angle) = c_k cos t + s_k sin t first rises to gap_k = limit_k - m_k at angle - acos(gap_k / A).
-There s is reflected, s -= 2 (s_k / V_kk) V_k, which turns s_k around and keeps the density of s. Nothing is inverted: a
+There s is reflected, s -= 2 (s_k / V_kk) V_k, which reverses s_k and keeps the density of s. Nothing is inverted: a
 singular V is as good as any, and directions without variance stay so.
 """
 
@@ -48,7 +49,7 @@ from numpy.typing import NDArray
 
 from unrelu.contracts import FloatArray
 from unrelu.kernels.compiling import helper, kernel
-from unrelu.kernels.hidden_cells import LIMIT, MEAN, MU, ORDER, SCALE, TURN, hide, settle, workspaces
+from unrelu.kernels.hidden_cells import LIMIT, MEAN, MU, ORDER, PER_STD, SIGN, condition_on_cuts, hide, workspaces
 from unrelu.kernels.normal import cut_share, log_probability_and_hazard
 from unrelu.kernels.random_numbers import Stream, normal, normal_below, seed_stream, uniform
 
@@ -59,7 +60,7 @@ _BURN_IN, _THINNING = 50, 5  # trajectories: to begin with, and for one draw
 
 _MOST_STEPS, _MOST_HALVINGS = 60, 30
 _SOLVED = 1e-14  # rate of F's fall: what the maximum of psi may be wrong by
-_WHOLE_TURN = 2.0 * math.pi
+_FULL_CIRCLE = 2.0 * math.pi
 _MOST_BOUNCES = 50  # a cell
 
 Index = NDArray[np.int64]
@@ -128,13 +129,13 @@ def _direction(n: int, s: Any, square: Any, w: Any, hazard: Any, g: Any, x: Any,
 
 
 @kernel
-def tilt(n: int, low: FloatArray, base: FloatArray, squares: FloatArray, rooms: FloatArray, mu: FloatArray) -> float:
+def tilt(n: int, low: FloatArray, base: FloatArray, squares: FloatArray, vectors: FloatArray, mu: FloatArray) -> float:
     """The saddle point's ``mu`` for limits low z <= base, and the maximum of psi; NaN where it was not found.
 
-    ``squares`` (2 x n x n) and ``rooms`` (6 x n) are room to work in.
+    ``squares`` (2 x n x n) and ``vectors`` (6 x n) are work space.
     """
     s, square = squares[0], squares[1]
-    w, hazard, g, x, along, trial = rooms[0], rooms[1], rooms[2], rooms[3], rooms[4], rooms[5]
+    w, hazard, g, x, along, trial = vectors[0], vectors[1], vectors[2], vectors[3], vectors[4], vectors[5]
     for i in range(n):
         w[i] = base[i]
         for j in range(i + 1):
@@ -192,7 +193,7 @@ def _hit(c: float, s: float, gap: float) -> float:
     if size <= abs(gap):
         return math.inf
     t = math.atan2(s, c) - math.acos(gap / size)
-    return t if t >= 0.0 else t + _WHOLE_TURN
+    return t if t >= 0.0 else t + _FULL_CIRCLE
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -201,7 +202,7 @@ def _first_hit(n: int, gap: Any, c: Any, s: Any, latest: float) -> tuple[float, 
     t, wall = latest, -1
     cosine, sine = math.cos(t), math.sin(t)
     for k in range(n):
-        # Up to t, at most a quarter of a turn, cell k does not rise above this: most walls need no angles.
+        # Up to t, at most a quarter of a circle, cell k does not rise above this: most walls need no angles.
         if (c[k] if c[k] > 0.0 else c[k] * cosine) + max(s[k], 0.0) * sine >= gap[k]:
             hit = _hit(c[k], s[k], gap[k])
             if hit < t:
@@ -214,7 +215,7 @@ def _first_hit(n: int, gap: Any, c: Any, s: Any, latest: float) -> tuple[float, 
 def bounce(n: int, v: FloatArray, gap: FloatArray, time: float, c: FloatArray, s: FloatArray, end: FloatArray) -> bool:
     """Move ``c`` for a time of at most pi/2 with velocity ``s``, within the walls ``gap`` of its first n entries.
 
-    ``end`` is room for n numbers. False where there were too many bounces: then c stays where it was, which is as
+    ``end`` is work space of n numbers. False where there were too many bounces: then c stays where it was, which is as
     right, as the way back would have had as many.
     """
     for i in range(n):
@@ -326,13 +327,13 @@ def _mix(cells: int, n: int, root: Any, z: Any, out: Any) -> None:
 
 
 @helper
-def _walk(cells: int, tight: int, v: Any, gap: Any, root: Any, time: float, rooms: Any, stream: Stream) -> bool:
-    """One trajectory of the deviations rooms[0] of the first cells; False where it had too many bounces."""
-    velocity, normals = rooms[1], rooms[3]
+def _walk(cells: int, tight: int, v: Any, gap: Any, root: Any, time: float, vectors: Any, stream: Stream) -> bool:
+    """One trajectory of the deviations vectors[0] of the first cells; False where it had too many bounces."""
+    velocity, normals = vectors[1], vectors[3]
     for k in range(tight):
         normals[k] = normal(stream)
     _mix(cells, tight, root, normals, velocity)
-    return bool(bounce(cells, v, gap, time, rooms[0], velocity, rooms[2]))
+    return bool(bounce(cells, v, gap, time, vectors[0], velocity, vectors[2]))
 
 
 @kernel
@@ -352,18 +353,18 @@ def draw_hidden(
     ``draw_workspace``. Returns how many draws, the last ones, come from a walk; the others are independent and exact.
     """
     h = len(m)
-    squares, rooms, order = work
+    squares, vectors, order = work
     root, low = squares[0], squares[1]
-    gap, base, mu, z, nowhere = rooms[6, :h], rooms[7], rooms[8], rooms[9], rooms[10]
+    gap, base, mu, z, nowhere = vectors[6, :h], vectors[7], vectors[8], vectors[9], vectors[10]
     for i in range(h):
         gap[i], nowhere[i] = limit[i] - m[i] if i < floored else math.inf, 0.0
-    tight, rank = _factor(v, gap, root, order, rooms[0], rooms[1])
+    tight, rank = _factor(v, gap, root, order, vectors[0], vectors[1])
     for j in range(tight):  # the pivots' limits as low z <= base
         own = root[order[j], j]
         base[j] = gap[order[j]] / own
         for i in range(j + 1):
             low[j, i] = root[order[j], i] / own
-    bound = tilt(tight, low, base, squares[2:], rooms, mu)
+    bound = tilt(tight, low, base, squares[2:], vectors, mu)
     walked, time = 0, 0.0
     for draw in range(len(out)):
         kept = False
@@ -378,14 +379,14 @@ def draw_hidden(
         if not kept:
             if walked == 0:  # from the last draw that was kept, if there is one
                 _unmix(tight, order, root, out[draw - 1] if draw > 0 else start, m, z)
-                _mix(floored, tight, root, z, rooms[0])
+                _mix(floored, tight, root, z, vectors[0])
                 time = 0.5 * math.pi
                 for _ in range(_BURN_IN):
-                    if not _walk(floored, tight, v, gap, root, time, rooms, stream):
+                    if not _walk(floored, tight, v, gap, root, time, vectors, stream):
                         time *= 0.5  # shorter, where walls are close
             for _ in range(_THINNING):
-                _walk(floored, tight, v, gap, root, time, rooms, stream)
-            _unmix(tight, order, root, rooms[0], nowhere, z)
+                _walk(floored, tight, v, gap, root, time, vectors, stream)
+            _unmix(tight, order, root, vectors[0], nowhere, z)
             walked += 1
         for k in range(tight, rank):
             z[k] = normal(stream)
@@ -400,7 +401,7 @@ def draw_rows(
     values: Any,
     censoring: Any,
     mean: FloatArray,
-    scale: FloatArray,
+    std: FloatArray,
     precision: FloatArray,
     rounding: float,
     seed: int,
@@ -417,7 +418,7 @@ def draw_rows(
     cells, index, v, s = workspaces(d)
     m, limit = cells[MEAN], cells[LIMIT]
     for j in range(d):
-        cells[SCALE, j] = 1.0 / scale[j]
+        cells[PER_STD, j] = 1.0 / std[j]
     work, stream, start = draw_workspace(d), np.empty(4, dtype=np.uint64), np.empty(d)
     walked = 0
     for row in range(n):
@@ -427,10 +428,10 @@ def draw_rows(
                 out[row, draw, j] = values[row, j]
         if hidden == 0:
             continue
-        settle(cut, hidden, cells, v, s)
+        condition_on_cuts(cut, hidden, cells, v, s)
         covariance, drawn = np.empty((hidden, hidden)), np.empty((n_draws, hidden))
         for i in range(hidden):
-            start[i] = cells[MU, i] * cells[TURN, i]
+            start[i] = cells[MU, i] * cells[SIGN, i]
             limit[i] = limit[i] + m[i] if i < cut else np.inf
             for j in range(i + 1):
                 covariance[i, j] = covariance[j, i] = -v[i, j]
@@ -441,5 +442,5 @@ def draw_rows(
             for i in range(hidden):
                 at = index[ORDER, i]
                 y = drawn[draw, i] if np.isfinite(drawn[draw, i]) else start[i]  # the mean of what cannot be drawn
-                out[row, draw, at] = mean[at] + scale[at] * cells[TURN, i] * y
+                out[row, draw, at] = mean[at] + std[at] * cells[SIGN, i] * y
     return walked

@@ -1,7 +1,7 @@
 """Rows of y ~ N(mean, S) with cells cut off or missing: log density, and its derivative in mean and S.
 
-By Fisher's identity the derivative is that of complete rows, averaged over what is hidden: with Q = S^-1,
-e = E[y] - mean and C the posterior covariance of the cells (:mod:`unrelu.kernels.hidden_cells`; 0 for seen ones),
+By Fisher's identity the derivative is that of complete rows, averaged over what is hidden: with Q = S^-1, e = E[y] -
+mean and C the posterior covariance of the cells (:mod:`unrelu.kernels.hidden_cells`; 0 for seen ones),
 
     d/dmean = Q e        d/dS = ( Q e e' Q + Q C Q - Q )/2.
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from unrelu.contracts import FloatArray
 from unrelu.kernels.compiling import contracted_kernel
-from unrelu.kernels.hidden_cells import CENTRE, MU, ORDER, SCALE, SEEN, WIDTH, U, hide, settle, workspaces
+from unrelu.kernels.hidden_cells import CENTRE, MU, ORDER, PER_STD, SEEN, WIDTH, U, condition_on_cuts, hide, workspaces
 
 _E, _QE, _QC = 0, 1, 2  # rows of a work space: e, Q e, and the d rows of Q C
 
@@ -41,10 +41,10 @@ def covariance_scores(
     work, index, v, s = workspaces(d)
     more = np.empty((_QC + d, d))
     for j in range(d):
-        work[SCALE, j] = 1.0
+        work[PER_STD, j] = 1.0
     for row in range(n):
         n_seen, cut, hidden, normal = hide(values, censoring, row, mean, precision, np.inf, work, index, v)
-        probability, corrections[row] = settle(cut, hidden, work, v, s)
+        probability, corrections[row] = condition_on_cuts(cut, hidden, work, v, s)
         densities[row] = normal - 0.5 * log_det + probability
         for i in range(n_seen):
             more[_E, index[SEEN, i]] = work[U, i]

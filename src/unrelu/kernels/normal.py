@@ -87,7 +87,7 @@ def _plackett_integral(h: float, k: float, r: float, first: int, last: int) -> f
 
 @helper
 def _integral_to_one(h: float, k: float, r: float) -> float:
-    """Integral of phi2(h, k; s) ds from r to 1, for r close to 1 (k already reflected if r was negative)."""
+    """Integral of phi2(h, k; s) ds from r to 1, for r close to 1 (k already negated if r was negative)."""
     product = h * k
     gap2 = (1.0 - r) * (1.0 + r)
     gap = math.sqrt(gap2)
@@ -131,7 +131,7 @@ def upper_orthant(h: float, k: float, r: float) -> float:
             first, last = _END_6, _END_12
         p = distribution(-h) * distribution(-k) + _plackett_integral(h, k, r, first, last)
     else:
-        # Reflect Y where r < 0: P(X > h, Y > k; r) = P(X > h) - P(X > h, -Y > -k; -r).
+        # Negate Y where r < 0: P(X > h, Y > k; r) = P(X > h) - P(X > h, -Y > -k; -r).
         p = 0.0 if size >= 1.0 else _integral_to_one(h, math.copysign(1.0, r) * k, size)
         if r > 0.0:
             p = distribution(-max(h, k)) - p

@@ -25,7 +25,7 @@ sqrt(1 - r^2): worth one row or less against n, it only matters for pairs that a
 together, where the likelihood has its maximum at the useless value -1.
 
 The standard error accounts for the estimated marginals. With w = V^-1 G / (G' V^-1 G), a row moves r by
-w'(m_row - m) and, through its influence on (mean, scale) of coordinate i, by -w' G_i H_i (m_row - m), where
+w'(m_row - m) and, through its influence on (mean, std) of coordinate i, by -w' G_i H_i (m_row - m), where
 H_i is that influence, linear in the three statistics of coordinate i alone. Both parts are linear in the
 twelve statistics, so the variance is a quadratic form in V.
 """
@@ -68,13 +68,13 @@ OWN = 2  # two: E[v^p 1{v > l}] of each coordinate
 M = 4  # five: M_pq
 MEAN = 9  # of the twelve statistics
 GRADIENT = 10  # d/dr of the mean
-SLOPES = 11  # two: its derivatives in mean and scale of one coordinate
+SLOPES = 11  # two: its derivatives in mean and std of one coordinate
 V = 13  # twelve: covariance of the statistics, lower triangle
 _SIZE = 25  # one over the standard deviation of each statistic
 _MHAT = 26  # sample means of the statistics
 _HALF_GRADIENT = 27
 _HALF_RESIDUAL = 28
-_INFLUENCE = 29  # two: of each coordinate, on its mean and then on its scale
+_INFLUENCE = 29  # two: of each coordinate, on its mean and then on its std
 WEIGHTS = 31
 THROUGH = 32  # two
 _CHOL = 34  # twelve
@@ -82,8 +82,8 @@ WORK_ROWS = 46
 
 
 class Columns(NamedTuple):
-    """What is known of every column. ``a`` = (b - floor)/s, ``moments`` (d x 5) of :func:`moments_of_columns`,
-    ``influence`` (d x 2 x 3) of the three own statistics on mean and scale in units of scale, ``rows`` the effective
+    """What pairs need of every column. ``a`` = (b - floor)/s, ``moments`` (d x 5) of :func:`moments_of_columns`,
+    ``influence`` (d x 2 x 3) of the three own statistics on mean and std in units of std, ``rows`` the effective
     number of rows that see the column."""
 
     a: np.ndarray
@@ -93,7 +93,7 @@ class Columns(NamedTuple):
 
 
 def workspace(pair: tuple[int, int], columns: Columns, mhat: np.ndarray) -> np.ndarray:
-    """Room for one pair, with what is known of its columns and its sample statistics."""
+    """The work space of one pair, with the numbers of its columns and its sample statistics."""
     work = np.zeros((WORK_ROWS, N_STATISTICS))
     work[_MHAT] = mhat
     for side, column in enumerate(pair):
@@ -207,8 +207,8 @@ def slopes_in_correlation(l1: float, l2: float, phi2: float, work: np.ndarray) -
 
 @helper
 def slopes_in_marginal(a: float, c: float, at_floor: float, side: int, work: np.ndarray) -> None:
-    """d/d(mean, scale) of the twelve expectations in the rows SLOPES: of coordinate ``side``, in units of its scale.
-    For y = mean + scale u and f = v^p 1{v > l}: d/dbias E[f g] = E[f' g], d/dscale E[f g] = E[u f' g], and u = v + c;
+    """d/d(mean, std) of the twelve expectations in the rows SLOPES: of coordinate ``side``, in units of its std. For
+    y = mean + std u and f = v^p 1{v > l}: d/dmean E[f g] = E[f' g], d/dstd E[f g] = E[u f' g], and u = v + c;
     at the floor u = -a, of density ``at_floor``."""
     floor = -a - c
     for k in range(N_STATISTICS):
@@ -225,7 +225,7 @@ def slopes_in_marginal(a: float, c: float, at_floor: float, side: int, work: np.
         mean = at_floor if k < N_MARGINAL else work[EDGES + side, q]
         for _ in range(p):
             mean = mean * floor
-        scale = -a * mean
+        std = -a * mean
         if p > 0:
             if k < N_MARGINAL:
                 below, same = work[OWN + side, p - 1], work[OWN + side, p]
@@ -234,9 +234,9 @@ def slopes_in_marginal(a: float, c: float, at_floor: float, side: int, work: np.
             else:
                 below, same = work[M + p - 1, q], work[M + p, q]
             mean = mean + p * below
-            scale = scale + p * (same + c * below)
+            std = std + p * (same + c * below)
         work[SLOPES, k] = mean
-        work[SLOPES + 1, k] = scale
+        work[SLOPES + 1, k] = std
 
 
 @kernel
@@ -264,7 +264,7 @@ def correlation_gradient(a1: float, a2: float, r: float, work: np.ndarray) -> No
 
 @kernel
 def marginal_gradient(a: float, side: int, work: np.ndarray) -> None:
-    """d/d(mean, scale) of the twelve expectations, of coordinate ``side``."""
+    """d/d(mean, std) of the twelve expectations, of coordinate ``side``."""
     slopes_in_marginal(a, centre_of(a), density(a), side, work)
 
 
@@ -364,9 +364,9 @@ def evaluate(a1: float, a2: float, r: float, work: np.ndarray) -> tuple[float, f
 @kernel
 def find_root(a1: float, a2: float, n: float, start: float, work: np.ndarray) -> tuple[float, float, float]:
     """(r, information per row, curvature of the penalized quasi-likelihood) at the root of the equation above.
-    ``start`` is an r nearby, NaN where none is known."""
-    known = abs(start) < LARGEST_START
-    z = math.atanh(start if known else _start_by_cross_moment(a1, a2, work))
+    ``start`` is an r nearby, NaN where there is none."""
+    is_near = abs(start) < LARGEST_START
+    z = math.atanh(start if is_near else _start_by_cross_moment(a1, a2, work))
     low = -LARGEST_Z
     high = LARGEST_Z
     score_low = 0.0  # not yet evaluated
@@ -405,7 +405,7 @@ def find_root(a1: float, a2: float, n: float, start: float, work: np.ndarray) ->
         if done >= SCORING_ROUNDS:
             if score_low > 0.0 and score_high < 0.0:
                 z = (low * score_high - high * score_low) / (score_high - score_low)
-            else:  # the score's other sign has not been met yet: look for it in strides
+            else:  # the score's other sign has not been met yet: search for it in strides
                 z = z_before + math.copysign(STRIDE, score_z)
         if z <= low or z >= high:
             z = 0.5 * (low + high)
@@ -432,13 +432,13 @@ def sampling_variance(
     for side in range(2):
         marginal_gradient(a1 if side == 0 else a2, side, work)
         mean = 0.0
-        scale = 0.0
+        std = 0.0
         for k in range(N_STATISTICS):
             mean += work[WEIGHTS, k] * work[SLOPES, k]
-            scale += work[WEIGHTS, k] * work[SLOPES + 1, k]
+            std += work[WEIGHTS, k] * work[SLOPES + 1, k]
             work[THROUGH + side, k] = 0.0
         for k in range(3):
-            effect = mean * work[_INFLUENCE + side, k] + scale * work[_INFLUENCE + side, 3 + k]
+            effect = mean * work[_INFLUENCE + side, k] + std * work[_INFLUENCE + side, 3 + k]
             work[THROUGH + side, 3 * side + k] = -effect
     variance = 0.0
     for first in range(3):
@@ -512,7 +512,9 @@ def solve_pairs(
     _solve_pairs(pairs[0], pairs[1], of_pairs, of_columns, wanted, found)
     correlation[:] = np.where(sought, found[0], line)
     if wanted:
-        stderr[:] = np.where(sought, found[1], np.where(n > 0.0, 0.0, 1.0))  # never seen together: nothing is known
+        stderr[:] = np.where(
+            sought, found[1], np.where(n > 0.0, 0.0, 1.0)
+        )  # never seen together: any correlation is possible
 
 
 def pairs_between(start: int, stop: int, d: int) -> tuple[np.ndarray, np.ndarray]:
@@ -528,22 +530,22 @@ def pairs_between(start: int, stop: int, d: int) -> tuple[np.ndarray, np.ndarray
 
 
 def sample_statistics(xp: Any, pairs: tuple[Any, Any], sums: list[Any], columns: list[Any], n: Any) -> list[Any]:
-    """Twelve arrays of pairs: means of (p, v, v^2) of each column and of the six joint products, v = (t - centre)/scale
+    """Twelve arrays of pairs: means of (p, v, v^2) of each column and of the six joint products, v = (t - centre)/std
     above the floor, over the rows of weight ``n`` that see both columns; 0 where there are none.
 
     ``sums`` are d x d, flat: count, cross product, sum and square where both are above their floors, and of each column
     over the rows that see the other, number, sum and square above its floor. Where nothing is missing these are the
-    diagonals of the first ones. ``columns`` are centre, measured from where t is, and scale of every column.
+    diagonals of the first ones. ``columns`` are centre, measured from where t is, and std of every column.
     """
-    (i, j), (centre, scale), take = pairs, columns, xp.take
+    (i, j), (centre, std), take = pairs, columns, xp.take
     d = centre.shape[0]
-    at, turned, complete = i * d + j, j * d + i, len(sums) == 4
-    known = n > 0.0
-    n = xp.where(known, n, xp.ones_like(n))
+    at, transposed, complete = i * d + j, j * d + i, len(sums) == 4
+    positive = n > 0.0
+    n = xp.where(positive, n, xp.ones_like(n))
     out: list[Any] = [None] * N_STATISTICS
     count = take(sums[0], at)
-    for side, (own, place, diagonal) in enumerate(((i, at, i * (d + 1)), (j, turned, j * (d + 1)))):
-        c, s = take(centre, own), take(scale, own)
+    for side, (own, place, diagonal) in enumerate(((i, at, i * (d + 1)), (j, transposed, j * (d + 1)))):
+        c, s = take(centre, own), take(std, own)
         alone = [take(sums[k], diagonal) for k in (0, 2, 3)] if complete else [take(each, place) for each in sums[4:]]
         both = [count, take(sums[2], place), take(sums[3], place)]
         for (s0, s1, s2), into in ((alone, range(3 * side, 3 * side + 3)), (both, (6, 8 + side, 10 + side))):
@@ -551,16 +553,16 @@ def sample_statistics(xp: Any, pairs: tuple[Any, Any], sums: list[Any], columns:
             out[into[1]] = (s1 - c * s0) / (s * n)
             out[into[2]] = (s2 - 2.0 * c * s1 + c * c * s0) / (s * s * n)
     c1, c2 = take(centre, i), take(centre, j)
-    product = take(sums[1], at) - c1 * take(sums[2], turned) - c2 * take(sums[2], at) + c1 * c2 * count
-    out[7] = product / (take(scale, i) * take(scale, j) * n)
-    return [xp.where(known, each, xp.zeros_like(each)) for each in out]
+    product = take(sums[1], at) - c1 * take(sums[2], transposed) - c2 * take(sums[2], at) + c1 * c2 * count
+    out[7] = product / (take(std, i) * take(std, j) * n)
+    return [xp.where(positive, each, xp.zeros_like(each)) for each in out]
 
 
 def on_a_line(xp: Any, mhat: list[Any], n: Any) -> Any:
     """+1 or -1 where values and floors agree exactly with correlation +1 or -1, else 0; of arrays of pairs. The rows
-    above both floors must lie on a line, and (in units of scale) on the model's: slope +1 or -1 within the error of the
-    scales. With correlation 1 the coordinate that is rarer above its floor implies the other; with -1 no row has both
-    at the floor."""
+    above both floors must lie on a line, and (in units of std) on the model's: slope +1 or -1 within the error of the
+    standard deviations. With correlation 1 the coordinate that is rarer above its floor implies the other; with -1 no
+    row has both at the floor."""
     joint = mhat[6]
     safe = xp.where(joint > 0.0, joint, xp.ones_like(joint))
     var1, var2 = mhat[10] - mhat[8] * mhat[8] / safe, mhat[11] - mhat[9] * mhat[9] / safe

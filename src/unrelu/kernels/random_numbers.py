@@ -79,7 +79,7 @@ def normal(stream: Stream) -> float:
 
 @kernel
 def normal_below(limit: float, stream: Stream) -> float:
-    """A standard normal known to lie below ``limit``.
+    """A standard normal given that it lies below ``limit``.
 
     In the tail -sqrt(limit^2 + 2 e), e exponential, has density |x| exp(-x^2/2): kept with probability limit/x
     (Marsaglia 1964).

@@ -1,10 +1,10 @@
-"""One block of rows: look at every cell once, lay out what the matrix products need, and sum what margins need.
+"""One block of rows: scan every cell once, lay out what the matrix products need, and sum what margins need.
 
 Blocks of few cells are left to NumPy, which has done with them before a kernel is loaded, let alone compiled.
 
 Weights of a column's different values, in a hash table of fixed size that coarsens as values grow many.
 
-A double's bits, those of negative numbers turned round, are whole numbers in the order of the doubles. Such a key
+A double's bits, those of negative numbers complemented, are whole numbers in the order of the doubles. Such a key
 without its last ``shift`` bits stands for a run of neighbouring doubles. The table starts with every double by itself;
 whenever it would hold more than ``most`` keys, each key loses one more bit. So the shift is the least that leaves at
 most ``most`` keys, whatever the order of the values.
@@ -116,7 +116,7 @@ def _centre_block(values: Array, floor: Array, origin: Array, most: float, power
     """:func:`centre_block` of many cells."""
     n, d = values.shape
     nothing = powers.dtype.type(0.0)
-    # One output a loop, or the compiler keeps off the vector unit: it cannot tell that so many arrays are disjoint.
+    # One output a loop, or the compiler keeps off the vector unit: it cannot prove that so many arrays are disjoint.
     for i in range(n):
         row, centred, squared, ones = values[i], powers[0, i], powers[1, i], above[i]
         for j in range(d):
@@ -320,7 +320,7 @@ def count_values(
 
 
 def _coarsen(most: int, keys: NDArray[np.int64], weights: NDArray[np.float64], state: NDArray[np.int64]) -> None:
-    """Take one more bit off every key, or as many as tell nothing apart where none was taken yet: some thirty."""
+    """Take one more bit off every key, or as many as separate no two keys where none was taken yet: some thirty."""
     at = keys != EMPTY
     held, sums = keys[at], weights[at]
     runs = held << state[0]

@@ -107,10 +107,10 @@ class _Algorithm1(Method):
         counts: FloatArray = evidence.collect(above, remember=False).values
         pairs = exceedance_angles(column_sums, counts, rows, names, self.allow_partial, self.project)
         if self.project:
-            covariance, nearest = nearest_covariance(rows.scale, pairs, assumptions.n_components)
+            covariance, nearest = nearest_covariance(rows.std, pairs, assumptions.n_components)
         else:
             correlation = np.nan_to_num(pairs.correlation)
-            covariance = correlation * np.outer(rows.scale, rows.scale)
+            covariance = correlation * np.outer(rows.std, rows.std)
             nearest = NearestCovariance(float(np.linalg.eigvalsh(correlation)[0]))
         try:
             model = RectifiedGaussian(rows.mean, covariance, assumptions.floor, names)
@@ -422,7 +422,7 @@ def exceedance_angles(
     angle = np.clip(theta, 0.0, np.pi) if project else theta
     correlation = np.where(together > 0, np.cos(angle), 0.0)
     stderr = np.where(together > 0, np.minimum(stderr, 1.0), 1.0)
-    unknown = rows.scale == 0.0
+    unknown = rows.std == 0.0
     correlation[unknown] = correlation[:, unknown] = 0.0
     stderr[unknown | negative] = stderr[:, unknown | negative] = np.nan
     correlation[negative] = correlation[:, negative] = np.nan

@@ -1,6 +1,6 @@
-"""Rows, what is asked of them, and the engines that ask: here, on a GPU, on a Dask cluster.
+"""Rows, questions to them, and the engines that ask: here, on a GPU, on a Dask cluster.
 
-This page has who asks questions, and what others may use: levels as a table stores them, work shared among threads.
+This page has the engines, and what other packages may use: levels as a table stores them, work shared among threads.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ SECONDS = 10.0  # between two saves
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """The ``record`` of the first ``n_rows`` rows (``whole``: of all) of what ``facts`` tell."""
+    """The ``record`` of the first ``n_rows`` rows (``whole``: of all) of the files and settings in ``facts``."""
 
     record: PairMoments | GroupedMoments | None
     n_rows: int
@@ -45,8 +45,8 @@ class Checkpoint:
 class CheckpointedEngine(LocalEngine):
     """Saves the record at ``path`` while it passes over files, and goes on from what is there.
 
-    Only the questions of the one-pass learner are saved so; others are asked as ever. The file stays when the pass is
-    over: the same pass is then over at once.
+    Only the records of the one-pass learner are saved so; other questions are asked without. The file stays when the
+    pass is over: the same pass is then over at once.
     """
 
     def __init__(self, path: storage.FilePath, progress: Progress = no_progress, stage: str = "Reading rows") -> None:
@@ -103,11 +103,11 @@ class CheckpointedEngine(LocalEngine):
             self._warned = True
 
 
-def _facts(provenance: dict[str, Any], question: Any, told: Samples) -> dict[str, Any]:
+def _facts(provenance: dict[str, Any], question: Any, rows: Samples) -> dict[str, Any]:
     """What a record depends on: files as they are now, columns, and a digest of all else."""
     import joblib
 
-    settings = joblib.hash((question, told, provenance.pop("settings")))
+    settings = joblib.hash((question, rows, provenance.pop("settings")))
     return {"version": __version__, **provenance, "settings": settings}
 
 

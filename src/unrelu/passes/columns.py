@@ -1,5 +1,4 @@
-"""What is kept of single columns: sums and ends that cast diagnostic, smallest and largest values, and
-distributions."""
+"""What a pass keeps of single columns: sums and ends for diagnostics, smallest and largest values, distributions."""
 
 from __future__ import annotations
 
@@ -22,19 +21,19 @@ Keys = NDArray[np.int64]
 Typed = tuple[int, float, float]  # a column, its floor as it was given, and as the data have it
 
 
-# --- beside means and spreads: enough to diagnostic a floor, or a normal distribution ---------------------------
+# --- beside means and spreads: enough to test a floor, or a normal distribution ----------------------
 # Sums of t^p, p = 0..3, of the values above the floor, t = (x - origin)/unit, their smallest and largest value and how
-# often these occur, and how many of them are different. A long table is looked at in windows of rows, so that the pass
-# hardly notices.
+# often these occur, and how many of them are different. Of a long table windows of rows are taken, so that the pass
+# takes hardly longer.
 
 _ALL_ROWS = 4096  # from the first on; beyond, one window in so many rows
 _WINDOW, _PERIOD = 512, 32_768
-LOOKED_AT = 512  # rows whose different values are counted
+TIED_ROWS = 512  # rows whose different values are counted
 
 
 @dataclass(frozen=True, eq=False)
 class ColumnMargins:
-    """Per column, over the rows looked at: weight ``observed``, ``sums`` (4 x d) of w t^p above the floor, about
+    """Per column, over the rows in windows: weight ``observed``, ``sums`` (4 x d) of w t^p above the floor, about
     ``origin`` in ``unit``; ``ends`` (2 x d) and ``end_weights``: smallest and largest value above the floor and their
     weights.
 
@@ -85,14 +84,14 @@ class ColumnMargins:
 
     @classmethod
     def of_first(cls, values: NDArray[np.floating[Any]], floor: FloatArray, origin: FloatArray) -> Self:
-        """Without any rows yet; the first of them tell the unit and are compared with each other."""
+        """Without any rows yet; the first of them give the unit and are compared with each other."""
         seen = (values > floor) & (np.abs(values) <= np.float64(LARGEST))
         size = np.max(np.where(seen, np.abs(values - origin), 0.0), axis=0).astype(np.float64)
-        few = slice(0, LOOKED_AT)
+        few = slice(0, TIED_ROWS)
         return cls.begun(origin, size, ties(np, values[few].astype(np.float64), seen[few]))
 
     def with_rows(self, tile: Block, floor: FloatArray) -> Self:
-        """With the rows of a tile added, as far as they are looked at."""
+        """With those rows of a tile added that are in windows."""
         rows = window(tile.first_row, len(tile.values))
         values = tile.values[rows]
         if len(values) == 0:
@@ -133,7 +132,7 @@ def ties(xp: Any, x: Any, seen: Any) -> tuple[Any, Any, Any]:
 
 
 def window(first_row: int, n: int) -> slice:
-    """Which of n rows from ``first_row`` on are looked at: the same rows of a table however it is cut."""
+    """Which of n rows from ``first_row`` on are in a window: the same rows of a table however it is cut."""
     if first_row + n <= _ALL_ROWS:
         return slice(0, n)
     start = first_row if first_row < _ALL_ROWS else first_row + -first_row % _PERIOD
@@ -143,9 +142,9 @@ def window(first_row: int, n: int) -> slice:
     return slice(min(start - first_row, n), min(end - first_row, n))
 
 
-# --- smallest and largest values, and the floors that they tell -----------------------------------
+# --- smallest and largest values, and the floors that they are -----------------------------------
 
-_FIRST_CELLS = 2**22  # that tell what the floors of the data are
+_FIRST_CELLS = 2**22  # from which the floors of the data are taken
 _NOISE, _ROUNDINGS = 1e-9, 4.0  # relative, and in units of the last place: one number, computed in two ways
 _FEWEST_DIGITS, _TRUNCATED = 3, 4  # of a floor that was typed, and of one that may have been cut off, not rounded
 _SHARE, _ALONE = 0.005, 3.0  # of the values that are at a floor, and how many times those just above it
@@ -182,7 +181,7 @@ def extremes(block: Block) -> Extremes:
 
 
 def first_values(blocks: Iterable[Block], n_features: int) -> NDArray[np.floating[Any]]:
-    """Some million cells, as many as tell the floors of the columns."""
+    """Some million cells, as many as the floors of the columns take."""
     most, held, rows = max(_FIRST_CELLS // max(n_features, 1), 1), [], 0
     for block in blocks:
         part = slice(most - rows)
@@ -238,9 +237,9 @@ def floors_of_data(
 def cell_floors_of_data(values: NDArray[np.floating[Any]], floor: FloatArray) -> tuple[FloatArray, list[Typed]]:
     """The same of cells with floors of their own (n x d; ``values`` are of the first rows), and which were typed.
 
-    Cells of a column that have one floor are judged as a column is that has it.
+    Cells of a column that have one floor are treated as a column that has it.
     """
-    new, typed = floor.copy(), []
+    new, typed = floor, []
     for j in range(floor.shape[1]):
         column, own = values[:, j], floor[: len(values), j]
         rows = np.flatnonzero(np.isfinite(own) & (own != 0.0) & ~np.isnan(column))
@@ -257,6 +256,9 @@ def cell_floors_of_data(values: NDArray[np.floating[Any]], floor: FloatArray) ->
             if was_typed[0]:
                 taken[k] = found[0]
                 typed.append((j, float(levels[k]), float(taken[k])))
+        if (taken == levels).all():
+            continue
+        new = floor.copy() if new is floor else new
         place = np.minimum(np.searchsorted(levels, floor[:, j]), len(levels) - 1)
         new[:, j] = np.where(levels[place] == floor[:, j], taken[place], floor[:, j])
     return new, typed
@@ -275,9 +277,9 @@ def _is_near(smallest: FloatArray, floor: FloatArray, stored: FloatArray) -> Boo
 
 
 # --- distributions --------------------------------------------------------------------------------
-# Records merge exactly: which values are told apart depends on the set of all values alone
-# (kernels/row_block.py), so that any split of the rows gives the same record. A long table may be looked at in a
-# part of its rows, which are chosen by their place in it; its smallest and largest values are always those of all.
+# Records merge exactly: which values have keys of their own depends on the set of all values alone
+# (kernels/row_block.py), so that any split of the rows gives the same record. Of a long table a part of the rows
+# may do, which are chosen by their place in it; its smallest and largest values are always those of all.
 
 MOST_KEYS = 2048
 _TABLE = 4 * MOST_KEYS
@@ -312,7 +314,7 @@ class ValueCounts:
 
     @property
     def runs(self) -> tuple[FloatArray, FloatArray]:
-        """(lowest, highest) double that each key stands for; the same where values are told apart one by one."""
+        """(lowest, highest) double that each key stands for; the same where every value has a key."""
         first = self.keys << self.shift
         bits = np.stack([first, first + (1 << self.shift) - 1])
         low, high = np.where(bits >= 0, bits, bits ^ _BEHIND_SIGN).view(np.float64)
@@ -324,7 +326,7 @@ class ColumnValues:
     """The columns, and the sum and sum of squares of the rows' weights in each. ``stored_as``: the floats' type.
 
     ``columns`` are of the cells whose number was seen; ``at_most`` and ``at_least`` of the limits of the others, where
-    cells have limits of their own. ``whole``: whether all rows were looked at.
+    cells have limits of their own. ``whole``: whether all rows were counted.
     """
 
     columns: tuple[ValueCounts, ...]
@@ -360,7 +362,7 @@ def _merged(mine: tuple[ValueCounts, ...], theirs: tuple[ValueCounts, ...]) -> t
 def margins_of(block: Block, in_part: bool = False) -> ColumnValues:
     """A question: the margins of a block, those of a part of its rows where ``in_part``."""
     n, d = block.values.shape
-    kept = None  # which rows are looked at: all of them
+    kept = None  # which rows are counted: all of them
     if in_part and block.first_row + n > _FIRST_ROWS:
         rows = np.arange(block.first_row, block.first_row + n, dtype=np.uint64)
         kept = np.asarray((rows < _FIRST_ROWS) | (rows * _GOLDEN < np.uint64(2**64 // _ONE_IN)))
@@ -407,9 +409,9 @@ class _Counts:
 
     def add(self, column: FloatArray, weights: FloatArray, some: NDArray[np.bool_] | None) -> None:
         """Count ``some`` of the cells; the ends are those of all."""
-        known = ~np.isnan(column) & (weights > 0.0)
-        if not known.all():
-            column, weights, some = column[known], weights[known], None if some is None else some[known]
+        seen = ~np.isnan(column) & (weights > 0.0)
+        if not seen.all():
+            column, weights, some = column[seen], weights[seen], None if some is None else some[seen]
         self._low = float(column.min(initial=self._low))
         self._high = float(column.max(initial=self._high))
         if some is not None:

@@ -1,4 +1,4 @@
-"""A Dask cluster: every part of the rows is asked where it is, and the answers merge there, neighbours first.
+"""A Dask cluster: a question goes to every part of the rows where it is, and the records merge there, neighbours first.
 
     part 1 --record--+
     part 2 --record--+--merged--+
@@ -39,14 +39,14 @@ from unrelu.passes.rows import PartRows, SomeColumns
 from unrelu.validation import listed
 
 _CONNECT_SECONDS, _NO_WORKER_SECONDS, _ANSWER_SECONDS = 5.0, 60.0, 30.0  # the last: that a busy scheduler may take
-_LOOK_SECONDS, _ROLL_CALL_SECONDS = 0.25, 10.0  # between two looks at how far the workers are, or whether any is there
+_POLL_SECONDS, _ROLL_CALL_SECONDS = 0.25, 10.0  # between two polls of how far workers are, and whether any is there
 _OWN_BYTES = 2**28  # of a worker's process without any rows
 _WIDE, _FEW, _MANY = 300, 2, 8  # columns from which on records are large, and records that merge at once
 _RETRIES = 1  # of a part that could not be read: disks of other machines do fail
 
 
 class DaskEngine:
-    """Asks the workers of a Dask cluster; ``progress`` hears of the rows read, as steps of ``stage``.
+    """Asks the workers of a Dask cluster; ``progress`` gets the rows read, as steps of ``stage``.
 
     Rows of files and of Dask's own arrays and frames are read by the workers; others are read here and sent.
 
@@ -70,25 +70,25 @@ class DaskEngine:
         self._client, self._progress, self._stage, self._task_bytes = connected(client), progress, stage, task_bytes
 
     def collect(self, samples: Samples, question: Question[R]) -> R:
-        parts, asked = samples.source.parts(self._map), cast(Any, question)
+        parts, by_groups = samples.source.parts(self._map), cast(Any, question)
         groups = [np.arange(samples.n_features)]
         if isinstance(question, PairMomentsQuestion | GroupedMomentsQuestion):
             most = self._most_bytes()
-            groups = column_groups(samples.n_features, lambda columns: asked.bytes_held(columns) <= most)
+            groups = column_groups(samples.n_features, lambda columns: by_groups.bytes_held(columns) <= most)
         if len(groups) == 1:
             return self._collected(parts, samples, question)
         records = (
-            self._collected(parts, SomeColumns(samples, columns), asked.of_columns(columns), number, len(groups))
+            self._collected(parts, SomeColumns(samples, columns), by_groups.of_columns(columns), number, len(groups))
             for number, columns in enumerate(groups)
         )
-        record: R = asked.put_together(zip(groups, records, strict=True))
+        record: R = by_groups.put_together(zip(groups, records, strict=True))
         return record
 
     def _most_bytes(self) -> float:
         if self._task_bytes is not None:
             return self._task_bytes
         _workers(self._client)
-        with _loss_told(self._client):
+        with _naming_loss(self._client):
             workers = self._client.scheduler_info(n_workers=-1)["workers"].values()
         limits = [(each["memory_limit"], each["nthreads"]) for each in workers if each.get("memory_limit")]
         shares = (max(limit - _OWN_BYTES, limit / 4) / threads for limit, threads in limits)
@@ -99,25 +99,25 @@ class DaskEngine:
     ) -> R:
         """The record of all rows, in one pass, which is that ``number`` ``of`` several where columns are in groups."""
         if parts is None:
-            told: Samples = PartRows(samples, samples.n_rows)
+            rows_of: Samples = PartRows(samples, samples.n_rows)
             batches = self._sent(samples)
         else:
-            told = samples.over(PartRows(samples.source, sum(part.n_rows for part in parts)))
+            rows_of = samples.over(PartRows(samples.source, sum(part.n_rows for part in parts)))
             batches = iter([parts])
-        total = told.n_rows
+        total = rows_of.n_rows
 
-        def tell(rows: int) -> None:
+        def report(rows: int) -> None:
             words, done = f"{rows:,} rows" if rows else "", rows
             if of > 1:
                 words = f"columns in groups, {number + 1} of {of}: {rows:,} rows"
                 done = rows if total is None else (number * total + rows) // of
             self._progress(Step(self._stage, done, total, words))
 
-        tell(0)
+        report(0)
         merged: R | None = None
         first_row = 0
         for batch in batches:
-            record = self._answer(question, told, [part for part in batch if part.n_rows], first_row, tell)
+            record = self._answer(question, rows_of, [part for part in batch if part.n_rows], first_row, report)
             if record is not None:
                 merged = record if merged is None else merged.merge(record)
             first_row += sum(part.n_rows for part in batch)
@@ -126,7 +126,7 @@ class DaskEngine:
         return merged
 
     def _answer(
-        self, question: Any, told: Samples, parts: Sequence[Part], first_row: int, tell: Callable[[int], None]
+        self, question: Any, rows_of: Samples, parts: Sequence[Part], first_row: int, report: Callable[[int], None]
     ) -> Any:
         """The record of some neighbouring parts; None where there are none."""
         from dask import delayed
@@ -134,22 +134,22 @@ class DaskEngine:
         if not parts:
             return None
         ask, merge, name = delayed(_ask, pure=False), delayed(_merged, pure=False), uuid4().hex
-        asked = delayed((question, told, _topic(self._client), name), traverse=False, pure=False)
+        shared = delayed((question, rows_of, _topic(self._client), name), traverse=False, pure=False)
         records, done = [], first_row
         for number, part in enumerate(parts):
-            records.append(ask(asked, part.read, done, part.n_rows, number, *part.needs))
+            records.append(ask(shared, part.read, done, part.n_rows, number, *part.needs))
             done += part.n_rows
-        at_once = _FEW if told.n_features >= _WIDE else _MANY
+        at_once = _FEW if rows_of.n_features >= _WIDE else _MANY
         while len(records) > 1:
             neighbours = [records[k : k + at_once] for k in range(0, len(records), at_once)]
             records = [merge(*some) if len(some) > 1 else some[0] for some in neighbours]
-        with _heard(self._client, name) as finished:
+        with _finished_parts(self._client, name) as finished:
 
-            def look() -> None:
-                tell(first_row + sum(parts[k].n_rows for k in finished.copy()))
+            def poll() -> None:
+                report(first_row + sum(parts[k].n_rows for k in finished.copy()))
 
-            record = _computed(self._client, records[0], look)
-        tell(done)
+            record = _computed(self._client, records[0], poll)
+        report(done)
         return record
 
     def _map(self, function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
@@ -168,7 +168,7 @@ class DaskEngine:
 
 
 # --- groups of columns ----------------------------------------------------------------------------
-# Where a record of all pairs of columns would be too large, pairs are asked for group by group, one pass each. Every
+# Where a record of all pairs of columns would be too large, pairs are summed group by group, one pass each. Every
 # two columns are together in one group: the columns are cut into p x p blocks (x, y), p prime, and the groups are the
 # lines of the plane of integers modulo p,
 #
@@ -180,7 +180,7 @@ class DaskEngine:
 
 
 def column_groups(n_features: int, fits: Callable[[int], bool]) -> list[Columns]:
-    """The fewest groups that ``fits`` says yes to, told a number of columns; all columns at once where they fit.
+    """The fewest groups whose numbers of columns ``fits`` accepts; all columns at once where they fit.
 
     Where nothing fits, groups are as small as they get.
     """
@@ -196,26 +196,26 @@ def column_groups(n_features: int, fits: Callable[[int], bool]) -> list[Columns]
         blocks = (p * x + y for x, y in points)
         return np.sort(np.concatenate([np.arange(ends[k], ends[k + 1]) for k in blocks]))
 
-    upright = [group([(c, y) for y in range(p)]) for c in range(p)]
+    vertical = [group([(c, y) for y in range(p)]) for c in range(p)]
     slanted = [group([(x, (m * x + c) % p) for x in range(p)]) for m in range(p) for c in range(p)]
-    return upright + slanted
+    return vertical + slanted
 
 
 # --- what workers do ------------------------------------------------------------------------------
 
 
 def _ask(
-    asked: tuple[Any, ...], read: Callable[..., Iterable[Block]], first: int, n: int, number: int, *needs: Any
+    shared: tuple[Any, ...], read: Callable[..., Iterable[Block]], first: int, n: int, number: int, *needs: Any
 ) -> Any:
-    """The record of the n rows of one part, from the ``first`` of the table on, and word that it is finished.
+    """The record of the n rows of one part, from the ``first`` of the table on, and a message that it is finished.
 
     In this thread: a worker runs as many tasks as it may use cores.
     """
     from distributed import get_worker
 
-    question, told, topic, name = asked
-    source = told.source
-    rows = told.over(PartRows(source, source.n_rows, first, read(*needs)))
+    question, rows_of, topic, name = shared
+    source = rows_of.source
+    rows = rows_of.over(PartRows(source, source.n_rows, first, read(*needs)))
     merged, found = None, 0
     with in_this_thread(), one_blas_thread():
         for block in rows.blocks():
@@ -265,13 +265,13 @@ _clients: dict[str, Any] = {}
 
 
 def _client_at(address: str) -> Any:
-    """A client of that scheduler: one for all who ask."""
+    """A client of that scheduler: one for all engines."""
     from distributed import Client
 
     if address not in _clients or _clients[address].status != "running":
         client = Client.__new__(Client)
         try:
-            # Dask would try again until its time is up where nobody is at home, and wait for ever for who is silent.
+            # Dask would try again until its time is up where no scheduler listens, and wait for ever for a silent one.
             place = urlsplit(address if "://" in address else f"tcp://{address}")
             if place.scheme in ("tcp", "tls") and place.hostname and place.port:
                 with socket.create_connection((place.hostname, place.port), timeout=_CONNECT_SECONDS) as line:
@@ -289,7 +289,7 @@ def _client_at(address: str) -> Any:
 
 
 def active_client() -> Any:
-    """The client that Dask computes by; None where nobody has made one."""
+    """The client that Dask computes by; None where there is none."""
     distributed: Any = sys.modules.get("distributed")
     if distributed is None:
         return None
@@ -315,7 +315,7 @@ def _check_workers(client: Any) -> None:
         return found
 
     where = client.scheduler.address
-    with _loss_told(client):
+    with _naming_loss(client):
         try:
             client.wait_for_workers(1, timeout=_CONNECT_SECONDS)
         except TimeoutError as error:
@@ -332,24 +332,24 @@ def _check_workers(client: Any) -> None:
         )
 
 
-def _computed(client: Any, lazy: Any, tell: Callable[[], None]) -> Any:
-    """What the workers make of a graph; ``tell`` is called while they work, and what it raises ends the work."""
+def _computed(client: Any, lazy: Any, report: Callable[[], None]) -> Any:
+    """What the workers make of a graph; ``report`` is called while they work, and what it raises ends the work."""
     from distributed import KilledWorker, wait
 
-    with warnings.catch_warnings(), _loss_told(client):
+    with warnings.catch_warnings(), _naming_loss(client):
         warnings.filterwarnings("ignore", "Sending large graph")
         future = client.compute(lazy, retries=_RETRIES)
-    seen = looked = time.monotonic()
+    seen = checked = time.monotonic()
     try:
         while True:
             with client.as_current(), suppress(TimeoutError):
-                wait(future, timeout=_LOOK_SECONDS)
+                wait(future, timeout=_POLL_SECONDS)
             if future.done():
                 return future.result()
-            tell()
-            if (now := time.monotonic()) - looked < min(_ROLL_CALL_SECONDS, _NO_WORKER_SECONDS):
+            report()
+            if (now := time.monotonic()) - checked < min(_ROLL_CALL_SECONDS, _NO_WORKER_SECONDS):
                 continue
-            looked, seen = now, now if _workers(client) else seen
+            checked, seen = now, now if _workers(client) else seen
             if now - seen >= _NO_WORKER_SECONDS:
                 raise ClusterError(
                     f"The Dask scheduler{_place(client)} has lost all of its workers, and none came back. Their logs"
@@ -379,8 +379,8 @@ def _lost(client: Any) -> ClusterError:
 
 
 @contextmanager
-def _loss_told(client: Any) -> Iterator[None]:
-    """Say in our words what Dask raises, in many ways, where the scheduler is gone."""
+def _naming_loss(client: Any) -> Iterator[None]:
+    """Raise one ClusterError for all that Dask raises where the scheduler is gone."""
     from distributed.client import ClosedClientError
 
     try:
@@ -393,7 +393,7 @@ def _loss_told(client: Any) -> Iterator[None]:
 
 def _workers(client: Any) -> dict[str, int]:
     """The threads of every worker; a scheduler that does not answer in time is as good as gone."""
-    with _loss_told(client):
+    with _naming_loss(client):
         return cast("dict[str, int]", client.sync(client.scheduler.ncores, callback_timeout=_ANSWER_SECONDS))
 
 
@@ -402,17 +402,17 @@ def _topic(client: Any) -> str:
 
 
 @contextmanager
-def _heard(client: Any, name: str) -> Iterator[set[int]]:
+def _finished_parts(client: Any, name: str) -> Iterator[set[int]]:
     """The numbers of the parts of one pass that are finished; one that was done twice counts once."""
     finished: set[int] = set()
 
-    def hear(event: Any) -> None:
+    def add(event: Any) -> None:
         pass_name, number = event[1]
         if pass_name == name:
             finished.add(number)
 
-    with _loss_told(client):
-        client.subscribe_topic(_topic(client), hear)
+    with _naming_loss(client):
+        client.subscribe_topic(_topic(client), add)
     try:
         yield finished
     finally:

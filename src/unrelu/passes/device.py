@@ -1,8 +1,8 @@
 """Another device: tables that live on a GPU are summed there, and pairs of many columns are solved there.
 
-Arrays of torch and CuPy, and of any library that keeps to the Python array API standard, are asked through that
+Arrays of torch and CuPy, and of any library that keeps to the Python array API standard, are summed through that
 standard, block by block, so that no table comes to the host. What the standard lacks stands here, library by library:
-this is the one file that knows them, and none is imported unless one of its arrays comes in.
+this is the one file that names them, and none is imported unless one of its arrays comes in.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from scipy.special import erfc
 from unrelu.contracts import FloatArray, Question, R, Samples, Step
 from unrelu.errors import DeviceMemoryError, InvalidDataError
 from unrelu.kernels.row_block import LARGEST, power_sums, scanned
-from unrelu.passes.columns import LOOKED_AT, ColumnMargins, ties, window
+from unrelu.passes.columns import TIED_ROWS, ColumnMargins, ties, window
 from unrelu.passes.engine import LocalEngine, map_in_threads
 from unrelu.passes.pair_moments import ObservedMoments, PairMoments, PairMomentsQuestion
 from unrelu.passes.pair_sums import FIRST_ROWS, as_if_observed, rounded_down
@@ -178,7 +178,7 @@ def without_gradients() -> AbstractContextManager[Any]:
 
 
 class DeviceEngine(LocalEngine):
-    """Sums of pairs where the rows are; other questions are asked of blocks that are brought to the host."""
+    """Sums of pairs where the rows are; other questions go to blocks that are copied to the host."""
 
     def collect(self, samples: Samples, question: Question[R]) -> R:
         place = samples.place
@@ -188,12 +188,12 @@ class DeviceEngine(LocalEngine):
         height = max(_WORKING_BYTES // (_BYTES_PER_CELL * samples.n_features), _FEWEST_ROWS)
         done = 0
 
-        def tell(rows: int) -> None:
+        def report(rows: int) -> None:
             self._progress(Step(self._stage, rows, samples.n_rows, f"{rows:,} rows"))
 
-        tell(0)
+        report(0)
         for block in samples.whole():
-            height = _add(sums, block, height, place, tell)
+            height = _add(sums, block, height, place, report)
             done = block.first_row + block.n_rows
         if done == 0:
             raise InvalidDataError("There are no rows to learn from.")
@@ -201,7 +201,7 @@ class DeviceEngine(LocalEngine):
         return record
 
 
-def _add(sums: Any, block: Any, height: int, place: Place, tell: Callable[[int], None]) -> int:
+def _add(sums: Any, block: Any, height: int, place: Place, report: Callable[[int], None]) -> int:
     """Add a block, at most ``height`` rows at a time, fewer where the device's memory is short of; how many fitted."""
     start, n = 0, int(block.array.shape[0])
     while start < n:
@@ -224,7 +224,7 @@ def _add(sums: Any, block: Any, height: int, place: Place, tell: Callable[[int],
             place.give_back()
             continue
         start = rows.stop
-        tell(block.first_row + start)
+        report(block.first_row + start)
     return height
 
 
@@ -266,7 +266,7 @@ class DeviceSums:
         place, xp = self._place, self._place.xp
         x = place.floats(array)
         if self._origin is None:
-            self._look_at(x, weights)
+            self._begin(x, weights)
         w = None if weights is None else place.array(weights)[:, None]
         if w is not None and not weights.all():  # type: ignore[union-attr]  # rows of weight 0 are as good as absent
             x = xp.where(w > 0.0, x, xp.asarray(xp.nan, dtype=x.dtype, device=place.device))
@@ -305,7 +305,7 @@ class DeviceSums:
         self._screening = screening if self._screening is None else self._screening.merge(screening)
         self._margins = margins
 
-    def _look_at(self, x: Any, weights: FloatArray | None) -> None:
+    def _begin(self, x: Any, weights: FloatArray | None) -> None:
         """What all rows share, from the first of them: levels, an origin near the bulk of every column, ties."""
         place, xp = self._place, self._place.xp
         n = min(FIRST_ROWS, int(x.shape[0]))
@@ -326,7 +326,7 @@ class DeviceSums:
         origin = place.double(xp.astype(origin, xp.float32)) if kind.dtype == np.float32 else origin
         if self._question.margins:
             size = place.host(xp.max(place.double(seen) * xp.abs(x - origin), axis=0))
-            few = slice(0, min(LOOKED_AT, n))
+            few = slice(0, min(TIED_ROWS, n))
             compared = [place.host(each) for each in ties(xp, x[few, ...], seen[few, ...])]
             self._margins = ColumnMargins.begun(place.host(origin), size, compared)
         self._origin = origin  # last: what ran out of memory on the way is tried again
@@ -362,7 +362,7 @@ class DeviceSums:
         return Screening(low, rows[0], farthest, large, rows[1]), bool(missing.any())
 
     def _margins_of(self, x: Any, above: Any, first_row: int, weights: FloatArray | None) -> ColumnMargins | None:
-        """The shapes with the rows that are looked at added, as :meth:`ColumnMargins.with_rows` adds them."""
+        """The margins with the rows in windows added, as :meth:`ColumnMargins.with_rows` adds them."""
         before, rows = self._margins, window(first_row, int(x.shape[0]))
         if before is None or rows.start >= rows.stop:
             return before
@@ -402,7 +402,7 @@ _last_moved: list[Any] = []  # a reference to the matrix that was moved last, wh
 
 
 def _kept(place: Place, x: NDArray[Any]) -> Any:
-    """A matrix on the device; the last one stays there as long as it is here, as it is often asked for again."""
+    """A matrix on the device; the last one stays there as long as it is here, as it is often needed again."""
     last = list(_last_moved)
     if last and last[0]() is x and last[1] == place:
         return last[2]
@@ -428,7 +428,7 @@ def _ready(shape: tuple[int, ...], kind: np.dtype[Any]) -> NDArray[Any]:
 
 
 def _compat() -> Any:
-    """scikit-learn brings the library that tells these libraries apart."""
+    """scikit-learn brings the library that distinguishes these libraries."""
     from sklearn.externals import array_api_compat
 
     return array_api_compat

@@ -1,4 +1,4 @@
-"""Engines run one pass: they ask a question of every block and merge the answers in block order.
+"""Engines run one pass: they put a question to every block and merge the records in block order.
 
 The one of this process takes blocks one after the other, each one's work on all cores, while the next is read.
 """
@@ -28,13 +28,13 @@ _WORTH_THREADS = 3000  # columns; below, a second thread gains a third on an idl
 
 
 def engine_for(samples: Samples, progress: Progress = no_progress, stage: str = "Reading rows") -> Engine:
-    """Who asks these rows: this process, unless they say where they are read (``engine``)."""
+    """What reads these rows: this process, unless they name another engine."""
     chosen = samples.source.engine
     return LocalEngine(progress, stage) if chosen is None else chosen(progress, stage)
 
 
 class LocalEngine:
-    """Reads blocks in order; ``progress`` hears of the rows read, as steps of ``stage``."""
+    """Reads blocks in order; ``progress`` gets the rows read, as steps of ``stage``."""
 
     def __init__(self, progress: Progress = no_progress, stage: str = "Reading rows") -> None:
         self._progress, self._stage = progress, stage
@@ -116,7 +116,7 @@ class _Answers:
 
 
 def ask_at_once(evidence: Evidence, *questions: Question[Any]) -> None:
-    """Have rows read once for several questions, which are then asked one by one.
+    """Read rows once for several questions, whose answers are then at hand one by one.
 
     Only where this process reads the rows; a record has nothing to read.
     """
@@ -176,14 +176,14 @@ def joined_in_threads(task: Callable[[T], U], items: Sequence[T], join: Callable
 
 
 _limit_lock = threading.Lock()
-_limits: list[Any] = []  # one for each who is inside one_blas_thread; the first is what was set
+_limits: list[Any] = []  # one for each caller inside one_blas_thread; the first is what was set
 
 
 @contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Matrix products on one thread each: for many small ones, or where :func:`map_in_threads` shares them out.
 
-    The limit is the process's. Whoever enters first sets it and whoever leaves last lifts it, in whatever thread.
+    The limit is the process's: the first to enter sets it and the last to leave lifts it, in whatever thread.
     """
     with _limit_lock:
         if not _limits:
@@ -215,7 +215,7 @@ def _take_control() -> None:
 
 @cache
 def _controller() -> ThreadpoolController:
-    """Looking for the libraries takes longer than many a fit."""
+    """Finding the libraries takes longer than many a fit."""
     return ThreadpoolController()
 
 

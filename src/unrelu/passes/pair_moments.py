@@ -27,6 +27,7 @@ from unrelu.contracts import Assumptions, Block, BoolArray, FloatArray
 from unrelu.errors import InvalidDataError, InvalidParameterError
 from unrelu.passes.columns import ColumnMargins
 from unrelu.passes.engine import joined_in_threads, one_blas_thread
+from unrelu.passes.limit_sums import LimitSums
 from unrelu.passes.pair_sums import (
     Frame,
     PairSums,
@@ -64,8 +65,9 @@ class ObservedMoments:
 class PairMoments:
     """See the module's text. ``weight`` and ``squared_weight`` are the sums of w and w^2 over rows.
 
-    ``margins`` tell whether floors and normal distributions are doubtful; None in records of files that did
-    not keep them.
+    ``margins``: sums that test floors and normal distributions; None in records of files that did not keep them.
+    ``limits``: of rows whose censored cells are marked, one by one; a value "above the floor" is then one that was
+    seen.
     """
 
     floor: Annotated[FloatArray, "unbounded floats d"]
@@ -80,6 +82,7 @@ class PairMoments:
     observed: ObservedMoments | None
     screening: Screening
     margins: ColumnMargins | None = None
+    limits: LimitSums | None = None
 
     @classmethod
     def of_sums(cls, floor: FloatArray, n_rows: int, frame: Frame, sums: PairSums) -> Self:
@@ -101,6 +104,7 @@ class PairMoments:
             observed=observed,
             screening=sums.screening,
             margins=sums.margins,
+            limits=sums.limits,
         )
 
     @property
@@ -167,7 +171,22 @@ class PairMoments:
             observed=observed,
             screening=self.screening.merge(other.screening),
             margins=None if self.margins is None or other.margins is None else self.margins.merge(other.margins),
+            limits=first._joined_limits(second),
         )
+
+    def _joined_limits(self, other: Self) -> LimitSums | None:
+        """The limits of both sets of rows; rows without censored cells have none, and need none."""
+        if self.limits is None and other.limits is None:
+            return None
+        both = []
+        for record in (self, other):
+            if record.limits is None and np.any(record.count.diagonal() < record.column_weight):
+                raise InvalidParameterError(
+                    "Rows whose cells have limits of their own, and rows with one floor a column: learn them together,"
+                    " or give all of them limits by cell (floor= of the table's shape)."
+                )
+            both.append(LimitSums.none(self.n_features) if record.limits is None else record.limits)
+        return both[0].merge(both[1])
 
     def scaled(self, factor: float) -> Self:
         """The record with every weight multiplied."""
@@ -182,12 +201,13 @@ class PairMoments:
             **{name: factor * getattr(self, name) for name in _SUMS},
             observed=observed,
             margins=None if self.margins is None else self.margins.scaled(factor),
+            limits=None if self.limits is None else self.limits.scaled(factor),
         )
 
     def rounded(self, least: int) -> Self:
         """The record for others to see: counts below ``least`` are 0, and so are the sums over those rows.
 
-        A sum over one row is that row's value. What tells of columns' shapes is left out: it has extreme values.
+        A sum over one row is that row's value. Margins of columns are left out: they have extreme values.
         """
         own = self._about(self.positive_moments()[1])
         rare, observed = own.count < least, own.observed
@@ -200,7 +220,9 @@ class PairMoments:
                 *(np.where(scarce, 0.0, each) for each in (observed.above, observed.total, observed.square)),
             )
         sums: dict[str, Any] = {name: np.where(rare, 0.0, getattr(own, name)) for name in _SUMS}
-        return replace(own, origin=np.where(rare.diagonal(), 0.0, own.origin), **sums, observed=observed, margins=None)
+        origin = np.where(rare.diagonal(), 0.0, own.origin)
+        limits = None if own.limits is None else own.limits.rounded(least)
+        return replace(own, origin=origin, **sums, observed=observed, margins=None, limits=limits)
 
     def of_columns(self, at: NDArray[np.int64]) -> Self:
         """The record of some of the columns."""
@@ -213,6 +235,7 @@ class PairMoments:
             observed=None if o is None else replace(o, **{name: each[square] for name, each in vars(o).items()}),
             screening=_columns_of(self.screening, at),
             margins=None if self.margins is None else _columns_of(self.margins, at),
+            limits=None if self.limits is None else self.limits.of_columns(at),
         )
 
     def _about(self, origin: FloatArray) -> Self:
@@ -231,6 +254,7 @@ class PairMoments:
             masked_sum=a - shift * n,
             masked_square=q - 2.0 * shift * a + shift**2 * n,
             observed=observed,
+            limits=None if self.limits is None else self.limits.moved(shift[:, 0]),
         )
 
     def _observed_or_complete(self) -> ObservedMoments:
@@ -251,7 +275,7 @@ class PairMomentsQuestion:
     """Ask a block of rows for its :class:`PairMoments`.
 
     ``floor``: values above it are taken for what they are; ``lowest``: values below it are out of place. One number per
-    column each. ``margins``: whether to look at the columns' shapes as well, for whoever may diagnostic them.
+    column each. ``margins``: whether to keep the sums of single columns as well, which diagnostics need.
     """
 
     floor: tuple[float, ...]
@@ -274,8 +298,8 @@ class PairMomentsQuestion:
         floor, origin, incomplete = np.empty(d), np.full(d, np.nan), np.zeros((d, d), dtype=np.bool_)
         by_column: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         for columns, record in groups:
-            known = origin[columns]
-            own = record._about(np.where(np.isnan(known), record.origin, known))
+            before = origin[columns]
+            own = record._about(np.where(np.isnan(before), record.origin, before))
             floor[columns], origin[columns] = own.floor, own.origin
             four = {name: getattr(own, name) for name in _SUMS}
             _put(sums, four, columns, d, 2)
@@ -300,13 +324,14 @@ class PairMomentsQuestion:
     def __call__(self, block: Block) -> PairMoments:
         floor, lowest = np.array(self.floor), np.array(self.lowest)
         n, d = block.n_rows, len(floor)
+        margins = self.margins and block.censoring is None
         with one_blas_thread():
             if isinstance(block, SparseBlock) and SparseSums.can_add(block, floor, lowest):
-                frame = Frame(dense_rows(block, slice(0, tile_height(d))), floor, lowest, self.margins)
+                frame = Frame(dense_rows(block, slice(0, tile_height(d))), floor, lowest, margins)
                 parts = sparse_runs(block)
                 sums: PairSums = joined_in_threads(frame.sparse_sums, parts, SparseSums.join)
             else:
-                frame = Frame(next(tiles(block, tile_height(d))), floor, lowest, self.margins)
+                frame = Frame(next(tiles(block, tile_height(d))), floor, lowest, margins)
                 sums = joined_in_threads(partial(frame.summed, block), runs(n, d), PairSums.join)
             return PairMoments.of_sums(floor, n, frame, sums.finished())
 
@@ -434,7 +459,11 @@ class GroupedMomentsQuestion:
             for group in np.unique(some).tolist():
                 rows = order[ends[group - 1] if group else 0 : ends[group]]  # gathered side by side
                 weights = None if block.weights is None else block.weights[rows]
-                part = self.question(Block(block.values[rows], weights=weights))
+                gathered = Block(block.values[rows], weights=weights)
+                if block.censoring is not None:
+                    upper = None if block.upper is None else block.upper[rows]
+                    gathered = replace(gathered, censoring=block.censoring[rows], upper=upper)
+                part = self.question(gathered)
                 part = replace(part, screening=part.screening.numbered(block.first_row + rows))
                 found.append((labels[group], part))
             record = record._grown(found)
@@ -467,7 +496,7 @@ def most_apart(n_features: int) -> int:
 def _groups_of(
     block: Block, n_groups: int, rows_before: int = 0, dealt: bool = False
 ) -> tuple[Index, Sequence[str | int]]:
-    """The group of every row, as a position in a list of labels; those of many labels, or if asked for, are dealt."""
+    """The group of every row, as a position in a list of labels; those of many labels, or if ``dealt``, are dealt."""
     if block.groups is None:
         first = rows_before + block.first_row
         keys = row_keys(0, np.arange(first, first + len(block.values)))

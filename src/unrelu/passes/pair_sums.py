@@ -28,6 +28,7 @@ from unrelu.kernels.row_block import (
 )
 from unrelu.passes.columns import ColumnMargins, window
 from unrelu.passes.engine import map_in_threads
+from unrelu.passes.limit_sums import LimitSums
 from unrelu.passes.rows import SparseBlock
 from unrelu.passes.tiles import Screening, least_allowed, seen_above, survey, tiles
 
@@ -36,10 +37,10 @@ Floats = NDArray[np.floating[Any]]
 _WIDE, _PANEL = 512, 256  # columns from which threads share a tile; columns to a panel
 _WIDE_SPARSE = 1500  # columns from which sparse rows have one set of sums
 _SHORT_ROWS = 256  # of a sum in single precision: like terms round alike, by up to 2^-24 each
-FIRST_ROWS = 1024  # that tell what the columns are like
+FIRST_ROWS = 1024  # that give origins and units of the columns
 _LEAST_ROWS, _TILE_ROWS, _TILE_CELLS = 512, 16_384, 2**17  # of a tile: rows at least and at most, cells beyond that
 _RUN_ROWS, _RUN_CELLS = 8192, 2**19  # the larger: adding up the sums of a run must cost little beside the run
-_BAD_CELL = 0.5  # weight below which a cell tells nothing of its column's shape
+_BAD_CELL = 0.5  # weight below which a cell does not count for its column's margin
 _LEAST_SQUARE, _LARGEST_SQUARE = 1e-24, 1e24  # mean squares of a column that single precision holds with room to spare
 
 
@@ -122,6 +123,7 @@ class PairSums:
         self.observed: tuple[FloatArray, FloatArray, FloatArray] | None = None
         self.screening = Screening.clean(frame.lowest)
         self.margins = frame.margins
+        self.limits: LimitSums | None = None  # of rows in which cells are marked as censored
 
     def add(self, tile: Block) -> None:
         frame, weights = self._frame, tile.weights
@@ -139,7 +141,10 @@ class PairSums:
         stack, words = self._scratch[0][:, :height], self._scratch[1][: (n + 63) // 64]
         stack[:, n:] = 0.0
         powers, above = stack[:2], stack[2]
-        centre_block(tile.values, frame.short_floor, self._origin, frame.most, powers, above)
+        shown = tile.values
+        if tile.censoring is not None:  # cells that were seen alone
+            shown = np.where(tile.censoring == 0, shown, shown.dtype.type(np.nan))
+        centre_block(shown, frame.short_floor, self._origin, frame.most, powers, above)
         counted = weighted(above, weights)
         self._add_ones(above, counted, words, self.count)
         self._add(powers[:1], weighted(powers[0], weights), self.cross, symmetric=True)
@@ -157,6 +162,9 @@ class PairSums:
             else:
                 self._add(counted[None], counted, squared_weight, symmetric=True)
             self._add(stack, counted, sums)
+        if tile.censoring is not None:
+            before = LimitSums.none(tile.values.shape[1]) if self.limits is None else self.limits
+            self.limits = before.of_rows(tile, self._frame.origin, above[:n] > 0.0)
         if self.margins is not None:
             self.margins = self.margins.with_rows(tile, frame.floor)
 
@@ -172,6 +180,8 @@ class PairSums:
         self.screening = self.screening.merge(other.screening)
         if self.margins is not None and other.margins is not None:
             self.margins = self.margins.merge(other.margins)
+        if self.limits is not None and other.limits is not None:
+            self.limits = self.limits.merge(other.limits)
 
     def finished(self) -> Self:
         """With what lies below the diagonal; no tile can be added any more."""
@@ -251,9 +261,9 @@ class SparseSums(PairSums):
         if self.margins is None:
             return
         for start in range(0, n, FIRST_ROWS):
-            looked_at = window(tile.first_row + start, min(FIRST_ROWS, n - start))
-            at = slice(start + looked_at.start, start + looked_at.stop)
-            if looked_at.start < looked_at.stop:
+            some = window(tile.first_row + start, min(FIRST_ROWS, n - start))
+            at = slice(start + some.start, start + some.stop)
+            if some.start < some.stop:
                 self.margins = self.margins.with_rows(dense_rows(tile, at), self._frame.floor)
 
     def join(self, other: Self) -> None:
@@ -267,9 +277,9 @@ class SparseSums(PairSums):
 
 
 class CellSums(PairSums):
-    """The same sums with a weight for every cell: how surely it is genuine; ``observed`` is always kept.
+    """The same sums with a weight for every cell: its probability to be an inlier; ``observed`` is always kept.
 
-    A pair counts in a row as far as both of its cells are genuine, w_i w_j; a column by itself as far as its own cell:
+    A pair counts in a row as far as both of its cells are inliers, w_i w_j; a column by itself as far as its own cell:
 
         sum over rows of  w_i w_j s(x_i, x_j)    for pairs,        w_i s(x_i)    for columns, on the diagonals.
 

@@ -1,4 +1,4 @@
-"""Rows of an array, rows told in another way, and blocks; :class:`unrelu.contracts.Samples` is what all rows are."""
+"""Rows of an array, rows converted block by block, and blocks; :class:`unrelu.contracts.Samples` is their base."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_CELLS = 2**24  # 128 MiB of float64
 
 
 class GivenRows(Samples):
-    """Rows of somebody else's class: its own answers where it has them, the plain ones elsewhere."""
+    """Rows of a class of the user's: its own attributes where it has them, the plain ones elsewhere."""
 
     def __init__(self, given: Any) -> None:
         self._given = given
@@ -44,7 +44,7 @@ class GivenRows(Samples):
 
 
 def as_rows(table: Any) -> Any:
-    """Rows that are read in blocks with all that :class:`Samples` has, whoever made them; any other table as it is."""
+    """Rows that are read in blocks with all that :class:`Samples` has, of any class; any other table as it is."""
     essential = ("n_features", "n_rows", "feature_names", "blocks")
     if isinstance(table, Samples) or not all(hasattr(table, name) for name in essential):
         return table
@@ -52,7 +52,7 @@ def as_rows(table: Any) -> Any:
 
 
 class RowsOf(Samples):
-    """The rows of other samples, told in another way: a subclass says how a block is told.
+    """The rows of other samples, read in another way: a subclass says how, by ``_convert``.
 
     ``_beside``: of how many rows something stands beside them, if anything does.
     """
@@ -75,7 +75,7 @@ class RowsOf(Samples):
         return self._samples.source
 
     def over(self, source: Samples) -> Self:
-        """Other rows with the same columns, or some of these, told in the same way."""
+        """Other rows with the same columns, or some of these, read in the same way."""
         other = copy(self)
         other._samples = self._samples.over(source)
         other._check(source.n_rows)
@@ -87,18 +87,18 @@ class RowsOf(Samples):
             last = block.first_row + block.n_rows
             if self._beside is not None and last > self._beside:
                 break
-            yield self._told(block)
+            yield self._convert(block)
         if not self._counted:
             self._check(last)
 
     def _blocks(self) -> Iterator[Block]:
         return self._samples.blocks()
 
-    def _told(self, block: Block) -> Block:
+    def _convert(self, block: Block) -> Block:
         raise NotImplementedError
 
     def _check(self, n_rows: int | None) -> None:
-        """Raise where what stands beside the rows is of another number of them, as soon as that is known."""
+        """Raise where what stands beside the rows is of another number of them, as early as possible."""
         if n_rows is not None and self._beside is not None:
             if n_rows != self._beside:
                 more = "at least " if self.n_rows is None and n_rows > self._beside else ""
@@ -119,7 +119,7 @@ class SomeColumns(RowsOf):
         self.feature_names = None if names is None else tuple(names[j] for j in columns)
         self.limits_by_cell = tuple(place for place, j in enumerate(columns) if j in own)
 
-    def _told(self, block: Block) -> Block:
+    def _convert(self, block: Block) -> Block:
         censoring = None if block.censoring is None else np.take(block.censoring, self._columns, axis=1)
         return replace(block, values=np.take(block.values, self._columns, axis=1), censoring=censoring)
 
@@ -143,8 +143,8 @@ class PartRows(Samples):
 class ArraySamples(Samples):
     """The rows of a two-dimensional array of numbers, block by block, without copying the array.
 
-    Blocks of a float32 or float64 array are views, in C or Fortran order, also of a read-only
-    memory map; other numbers are converted block by block.
+    Blocks of a float32 or float64 array are views, in C or Fortran order, also of a read-only memory map; other
+    numbers are converted block by block.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ def one_per_row(weights: ArrayLike, n_rows: int) -> FloatArray:
 
 
 class LazyBlock(Block):
-    """A run of rows that are stored in another way: ``values`` are made when someone asks for them.
+    """A run of rows that are stored in another way: ``values`` are made on first access.
 
     One that is given values, as by dataclasses.replace, has nothing stored.
     """
@@ -279,7 +279,7 @@ def rows_per_block(n_rows: int | None, n_features: int) -> int:
 
     Working copies of a block then stay well under a quarter of the table, and a block is still tall enough for fast
     matrix products. Beyond 4096 columns the blocks get shorter, so that one block holds at most 2^24 cells (but never
-    fewer than 512 rows). ``n_rows`` is None where only a full read can tell; the table is then taken to be long.
+    fewer than 512 rows). ``n_rows`` is None where only a full read can give it; the table is then taken to be long.
 
     >>> rows_per_block(48_000, 10), rows_per_block(100, 10)
     (2000, 512)

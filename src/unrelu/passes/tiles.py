@@ -23,8 +23,8 @@ Keys = NDArray[np.uint64]
 
 _TILE_ROWS, _TILE_CELLS = 1024, 2**19  # at most
 _NARROW_ROWS, _NARROW_CELLS = 4096, 2**14  # of a narrow table, whose tiles would hold little for what a tile costs
-_ROUNDINGS = 4  # units in the last place between two ways to compute the same number
-_NOISE = 1e-12  # relative: the same where one of the steps had a larger number, as a logarithm near 0 has
+ROUNDINGS = 4  # units in the last place between two ways to compute the same number
+NOISE = 1e-12  # relative: the same where one of the steps had a larger number, as a logarithm near 0 has
 _TYPED = 1e-3  # relative: a floor that was typed with a few digits
 
 
@@ -42,10 +42,11 @@ def tiles(block: Block, height: int | None = None, of: slice | None = None) -> I
         rows = slice(start, min(start + height, end))
         weights = None if block.weights is None else block.weights[rows]
         censoring = None if block.censoring is None else block.censoring[rows]
+        upper = None if block.upper is None else block.upper[rows]
         values = block.values[rows]
         if not (values.flags.c_contiguous and values.flags.writeable):
             values = np.array(values, order="C")
-        yield Block(without_absent(values, weights), block.first_row + start, weights, censoring=censoring)
+        yield Block(without_absent(values, weights), block.first_row + start, weights, censoring=censoring, upper=upper)
 
 
 def without_absent(values: NDArray[np.floating[Any]], weights: FloatArray | None) -> NDArray[np.floating[Any]]:
@@ -61,8 +62,8 @@ def as_stored(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArr
 def seen_above(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
     """Values above this are above the level: a level, or a value, computed in another way may be off by rounding."""
     stored = np.where(np.isfinite(levels), levels, 0.0).astype(values.dtype)
-    last_digits = _ROUNDINGS * np.abs(np.spacing(stored)).astype(np.float64)
-    return as_stored(levels, values) + np.maximum(last_digits, _NOISE * np.abs(stored))
+    last_digits = ROUNDINGS * np.abs(np.spacing(stored)).astype(np.float64)
+    return as_stored(levels, values) + np.maximum(last_digits, NOISE * np.abs(stored))
 
 
 def least_allowed(levels: FloatArray, values: NDArray[np.floating[Any]]) -> FloatArray:
@@ -160,7 +161,7 @@ class Screening:
 
 
 def reachable(values: NDArray[Any]) -> NDArray[Any]:
-    """Huge numbers as large as can be squared: rows that are only judged may have them. Infinite ones stay."""
+    """Huge numbers as large as can be squared: rows that are only scored may have them. Infinite ones stay."""
     return np.where(np.isinf(values), values, np.clip(values, -LARGEST, LARGEST))
 
 
@@ -171,7 +172,7 @@ def screening_of(block: Block, lowest: Sequence[float]) -> Screening:
 
 
 def survey(tile: Block, lowest: FloatArray) -> tuple[Screening, bool]:
-    """What is out of place in a tile, and whether a value is missing: a look at every cell once."""
+    """What is out of place in a tile, and whether a value is missing: one scan of its cells."""
     d = tile.values.shape[1]
     below = np.empty(d)
     counts, first = np.zeros((3, d), dtype=np.int64), np.empty((2, d), dtype=np.int64)

@@ -101,23 +101,19 @@ def diagnostic_rows(diagnostics: Sequence[Diagnostic], names: Sequence[str], wor
     """
     if not diagnostics:
         return ["No warnings about the fit."]
-    lines = []
+    lines, kinds = [], []
     for diagnostic in diagnostics:
         shown = [names[j] for j in diagnostic.columns]
         if diagnostic.values:
             shown = [f"{name} ({value:.4g})" for name, value in zip(shown, diagnostic.values, strict=True)]
-        lines.append((diagnostic.kind, listed(shown, most=8), diagnostic_words(diagnostic, words)))
-    table = Table(("warning", "columns", "what the table shows, and what to do"), lines)
+        where = f" ({listed(shown, most=8)})" if shown else ""
+        lines.append(f"{diagnostic.kind}{where}: {diagnostic_words(diagnostic, words)}")
+        kinds.append(diagnostic.kind + (f" ({counted(len(shown), 'column')})" if shown else ""))
+    summary = f"The answer may be wrong: {', '.join(kinds)}."
     if [each.kind for each in diagnostics] == ["left-out"]:
         where = counted(len(diagnostics[0].columns), "column")
-        return [
-            f"The answer is that of the rows and cells that belong together: others were left out ({where}).",
-            table,
-        ]
-    kinds = [
-        f"{each.kind} ({counted(len(each.columns), 'column')})" if each.columns else each.kind for each in diagnostics
-    ]
-    return [f"The answer may be wrong: {', '.join(kinds)}.", table]
+        summary = f"The answer is that of the rows and cells that belong together: others were left out ({where})."
+    return [summary, *lines]
 
 
 # --- in files -------------------------------------------------------------------------------------

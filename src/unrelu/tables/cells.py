@@ -64,7 +64,7 @@ _GROUPED = {
 
 Cell = tuple[str, float]
 """Its kind: "number", "grouped" (a number with thousands separators), "estimated" (a number with a code such as J),
-"missing", "nondetect", "below", "above", "between" (of which this is the lower end); and its number, or NaN."""
+"missing", "nondetect", "below", "above", "between" (of two numbers, here the lower one); and its number, or NaN."""
 
 
 def read_cell(text: str, decimal: str = ".") -> Cell | None:

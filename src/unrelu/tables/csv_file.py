@@ -146,7 +146,7 @@ class CsvFile(TableFile):
     # --- cells --------------------------------------------------------------------------------------
 
     def _is_plain(self, wanted: Sequence[int]) -> bool:
-        """Whether the first megabyte holds numbers only, and a file that is not packed no limit."""
+        """Whether the first megabyte holds numbers only, and text that can be searched at once no limit."""
         if self._encoding.startswith("utf-16"):
             return False
         with self._faults_reported():

@@ -34,7 +34,7 @@ class LabelledRows(RowsOf):
         self._beside = None if labels is None else len(labels.index)
         self._check(samples.n_rows)
 
-    def _told(self, block: Block) -> Block:
+    def _convert(self, block: Block) -> Block:
         rows = slice(block.first_row, block.first_row + block.n_rows)
         if self._labels is not None:
             block = replace(block, groups=RowLabels(self._labels.index[rows], self._labels.labels))

@@ -11,10 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from unrelu.contracts import Block, CellLimits, Censoring, FloatArray, Samples
 from unrelu.errors import InvalidDataError, InvalidParameterError
+from unrelu.kernels.limit_rows import mark_cells
 from unrelu.limits import is_by_cell, levels
 from unrelu.passes.columns import cell_floors_of_data, floors_of_data
 from unrelu.passes.rows import RowsOf
-from unrelu.passes.tiles import least_allowed, seen_above, without_absent
+from unrelu.passes.tiles import NOISE, ROUNDINGS, without_absent
 from unrelu.validation import column_label, listed, row_label, suggestion, warn
 
 _NONE = {"floor": -np.inf, "ceiling": np.inf}
@@ -60,7 +61,7 @@ class LimitedSamples(RowsOf):
         """The same rows with a weight each."""
         return LimitedSamples(self._samples.weighted(weights), self._floor, self._ceiling)
 
-    def _told(self, block: Block) -> Block:
+    def _convert(self, block: Block) -> Block:
         rows = slice(block.first_row, block.first_row + block.n_rows)
         floor, ceiling = self._floor[rows], self._ceiling[rows]
         values = without_absent(block.values, block.weights)
@@ -138,21 +139,26 @@ def censoring_at_limits(
 ) -> Censoring:
     """-1 for cells at their floor, 1 for cells at their ceiling, 0 elsewhere; values beyond are an error."""
     marks = np.zeros(values.shape, np.int8)
+    level_of = np.float32 if values.dtype == np.float32 else np.float64
+    near = max(ROUNDINGS * float(np.finfo(level_of).eps), NOISE)
     for mark, limits, side, what in ((-1, floor, "below", "floor"), (1, ceiling, "above", "ceiling")):
-        x, level = -mark * values, -mark * limits  # a ceiling is a floor negated
-        at = np.isfinite(level) & (x <= seen_above(level, x))
-        wrong = at & (x < least_allowed(level, x)) & ~((x == 0.0) & (level > 0.0))
-        if wrong.any():
-            row, column = map(int, np.unravel_index(int(wrong.argmax()), wrong.shape))
-            more = f" (and {wrong.sum() - 1:,} more such cells)" if wrong.sum() > 1 else ""
+        if not np.isfinite(limits).any():
+            continue
+        row, column, wrong = mark_cells(_plain(values), _plain(limits), mark, near, marks)
+        if wrong:
+            more = f" (and {wrong - 1:,} more such cells)" if wrong > 1 else ""
             raise InvalidDataError(
                 f"{_place(first_row + row, column, names)}: the value {float(values[row, column])!r} is {side} its"
                 f" {what} {float(limits[row, column])!r}{more}. Correct the value or the limit, or set the limit to NaN"
                 " if this cell has none.",
                 rows=[first_row + row],
             )
-        marks[at] += mark
     return marks
+
+
+def _plain(cells: NDArray[Any]) -> NDArray[Any]:
+    """As kernels are compiled for."""
+    return np.require(cells, None, ("C", "W"))
 
 
 def limits_of_data(
@@ -171,13 +177,16 @@ def limits_of_data(
     """
     found = []
     for what, given, sign in (("floor", floor, 1.0), ("ceiling", ceiling, -1.0)):
-        x, level = values if sign > 0.0 else -values, sign * given
+        if not np.isfinite(given).any():
+            found.append(given)
+            continue
+        x, level = (values, given) if sign > 0.0 else (-values, -given)
         if floor.ndim == 2:
             taken, typed = cell_floors_of_data(x, level)
         else:
             taken, marked = floors_of_data(x, level, fewest)
             typed = [(int(j), float(level[j]), float(taken[j])) for j in np.flatnonzero(marked)]
-        found.append(np.where(taken == level, given, sign * taken))
+        found.append(given if taken is level else np.where(taken == level, given, sign * taken))
         if typed and tell:
             extreme, word = ("smallest", "min") if what == "floor" else ("largest", "max")
             of, its, say = "a column", f"its {what}", f"Say {what}={word!r}"

@@ -141,7 +141,7 @@ def _latent(x: FloatArray, margin: Margin, low: float, high: float, seen_above: 
 
 
 class PreparedRows(RowsOf):
-    """The rows of ``samples`` as the learners take them; ``_told`` has the steps in their order.
+    """The rows of ``samples`` as the learners take them; ``_convert`` has the steps in their order.
 
     ``view``: "latent" values, by the columns' margins; or the user's numbers, "negated" in columns with a ceiling, or
     "original", screened. The rows are new to the model, unless it is fitted to them (``learning``) or was
@@ -163,7 +163,7 @@ class PreparedRows(RowsOf):
         self._lifted = lifts(samples.limits, columns.floor, self.feature_names)
         self.changes = bool(columns.negated.any() or self._lifted or samples.limits_by_cell)
 
-    def _told(self, block: Block) -> Block:
+    def _convert(self, block: Block) -> Block:
         columns, negated = self._columns, self._columns.negated.any()
         if self.changes:
             block = self._negated(block)

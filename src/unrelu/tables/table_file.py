@@ -35,9 +35,9 @@ class TableFile:
     labels: frozenset[str] = frozenset()
     """Columns of labels, such as the keys of folders: no features unless columns= names them."""
     notes: tuple[str, ...] = ()
-    """How a table with flags, limits or a row for each value was understood, in at most three lines."""
+    """How a laboratory's table was understood, in at most three lines."""
     suspicious = ""
-    """What a user should look at in it."""
+    """What is suspicious in it."""
 
     def __init__(self, path: str, name: str | None = None) -> None:
         self._path, self.name = path, name or path

@@ -92,7 +92,7 @@ def test_limits_per_cell_and_factors_recover_the_model(laboratories, marked_evid
     for options in ({}, {"n_components": 1}):
         found = learned(marked_evidence(values, censoring), 5, **options)
         assert np.abs(found.distribution.mean / found.rows.mean_stderr).max() < 4.0
-        assert np.abs((found.rows.scale - 1.0) / found.rows.std_stderr).max() < 4.0
+        assert np.abs((found.rows.std - 1.0) / found.rows.std_stderr).max() < 4.0
         upper = np.triu_indices(5, 1)
         assert np.abs((found.distribution.correlation[upper] - 0.5) / found.pairs.stderr[upper]).max() < 4.0
     assert found.report.n_parameters == 15  # the last one: mean, one loading and noise of each column
@@ -192,7 +192,7 @@ def test_what_it_does_not_do_is_said(laboratories, marked_evidence):
         learned(marked_evidence(values, censoring), 2)
 
 
-def test_rounds_are_told_and_files_keep_the_report(tmp_path):
+def test_rounds_are_reported_and_files_keep_the_report(tmp_path):
     x = TRIPLE.sample(300, random_state=0)
     words = []
     learner = RectifiedGaussianLearner("full_likelihood", n_components="auto").with_progress(

@@ -57,7 +57,7 @@ def found_in(distribution, x, open_columns=None):
         shares = others.copy()
         shares[distribution.background.first_bins] = np.maximum(found, 1e-8)
         distribution = replace(distribution, bad_share=shares)
-        found = floor_shares(distribution, distribution.look(x), x, np.ones(len(x)), others, open_columns)
+        found = floor_shares(distribution, distribution.densities(x), x, np.ones(len(x)), others, open_columns)
     return found
 
 
@@ -69,7 +69,7 @@ def test_one_share_for_all_and_one_of_its_own(floored):
     np.testing.assert_allclose(found, [0.05] * 5 + [0.3], atol=0.02)
 
 
-def test_none_in_a_clean_table_nor_in_columns_that_are_not_asked(floored):
+def test_none_in_a_clean_table_nor_in_columns_that_are_closed(floored):
     _, x, distribution = floored
     np.testing.assert_array_equal(found_in(distribution, x), 0.0)
     failed = np.random.default_rng(1).random(x.shape) < 0.1

@@ -136,7 +136,7 @@ def test_margins_are_learned_from_the_inlier_cells():
 
 
 @pytest.mark.parametrize("kind", ["exponential", "lognormal"])
-def test_skewed_tables_are_doubted_rather_than_emptied(kind):
+def test_skewed_tables_are_diagnosed_rather_than_emptied(kind):
     z = np.random.default_rng(0).multivariate_normal(np.zeros(4), np.full((4, 4), 0.5) + 0.5 * np.eye(4), 1500)
     x = np.exp(z) if kind == "lognormal" else -np.log1p(-np.clip(np.exp(-np.exp(-z)), 1e-12, 1 - 1e-12))
     with warnings.catch_warnings(record=True) as got:

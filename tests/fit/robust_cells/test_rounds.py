@@ -8,7 +8,7 @@ import pytest
 import unrelu
 from unrelu.contracts import Block
 from unrelu.fit.robust_cells.cell_model import CellModel
-from unrelu.fit.robust_cells.learn import STRANGEST, judged_block
+from unrelu.fit.robust_cells.learn import MOST_LISTED, sum_cells
 from unrelu.passes.pair_moments import PairMomentsQuestion
 
 
@@ -18,7 +18,7 @@ def case():
     x = model.sample(900, random_state=1)
     x[::40, 2] += 9.0
     x[5, 1] = np.nan
-    return x, partial(judged_block, CellModel.of_model(model), PairMomentsQuestion((0.0,) * 4, (0.0,) * 4), True)
+    return x, partial(sum_cells, CellModel.of_model(model), PairMomentsQuestion((0.0,) * 4, (0.0,) * 4), True)
 
 
 def test_parts_merge_to_the_whole(case):
@@ -32,13 +32,13 @@ def test_parts_merge_to_the_whole(case):
     np.testing.assert_array_equal(whole.n_bad, joined.n_bad)
     bad = whole.tables[0] < 0.5
     np.testing.assert_array_equal(whole.n_bad, [bad.sum(axis=0), (bad & (x > 0.0)).sum(axis=0)])
-    assert len(whole.most_outlying) == STRANGEST
+    assert len(whole.most_outlying) == MOST_LISTED
     one, other = whole.record._about(np.ones(4)), joined.record._about(np.ones(4))
     np.testing.assert_allclose(one.cross, other.cross, rtol=1e-12)
     assert one.n_rows == other.n_rows == 900
 
 
-def test_missing_cells_weigh_nothing_and_are_told_as_inlier(case):
+def test_missing_cells_weigh_nothing_and_are_inliers(case):
     x, question = case
     answer = question(Block(x))
     assert answer.tables[0][5, 1] == 1.0

@@ -19,7 +19,7 @@ def test_middle_and_spread_of_a_dirty_column(floored):
     assert middle[0] == pytest.approx(y.mean(), abs=0.5)
 
 
-def test_columns_by_which_no_cell_can_be_judged():
+def test_columns_without_a_spread_have_no_bad_cells():
     x = np.column_stack([np.full(100, 3.0), np.where(np.arange(100) % 5, 1.0, 2.0), np.arange(100.0)])
     x = np.column_stack([x, np.full(100, np.nan)])
     middle, spread, judged = column_starts(x, np.full(4, -np.inf))

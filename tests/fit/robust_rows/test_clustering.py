@@ -107,7 +107,7 @@ def test_blocks_and_files_give_the_same_fit(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_table_larger_than_the_sample_settles_on_all_rows():
+def test_a_table_larger_than_the_sample_is_learned_from_all_rows():
     """Seeds choose other samples and starts; what they settle on differs by less than its own error.
 
     EM stops where .01 of log-likelihood are still to be gained, sqrt(2 * .01) = .14 standard errors in some direction;
@@ -236,7 +236,7 @@ def test_the_prior_is_one_row_that_varies_in_every_column():
     assert spread[0] < 2.0 * np.var(x[x[:, 0] < 1e9, 0])
 
 
-def test_values_that_repeat_far_above_the_floor_are_no_hint_of_a_huge_norm():
+def test_values_that_repeat_far_above_the_floor_are_no_hint_of_a_huge_std():
     """Ratings from 1 to 5, with a floor that only says that there is none."""
     rng = np.random.default_rng(0)
     x = np.c_[np.clip(np.round(rng.normal(3.0, 0.7, 500)), 1, 5), rng.normal(5.0, 1.0, 500)]
@@ -278,7 +278,7 @@ def test_a_column_that_only_varies_outside_the_sample_is_fitted_to_all_rows():
     np.testing.assert_allclose([at_floor - missing, above - missing], one_column, rtol=1e-6)
 
 
-def test_a_column_with_a_stray_value_cannot_be_told_apart_by():
+def test_a_column_with_a_stray_value_separates_no_groups():
     x, _ = draw(500, 13)
     stray = np.c_[x, np.where(np.arange(500) == 7, 4.0, 3.0)]
     np.testing.assert_allclose(parameters(fit(stray), 4)[0][:, :3], parameters(fit(x), 3)[0], rtol=1e-8)

@@ -17,7 +17,7 @@ from unrelu.fit.robust_rows.growth import (
     split_column,
     with_factors,
 )
-from unrelu.fit.robust_rows.mixture import IndependentComponent, Mixture, NoiseComponent, Setting, gaussian_from, settle
+from unrelu.fit.robust_rows.mixture import IndependentComponent, Mixture, NoiseComponent, Setting, gaussian_from, run_em
 from unrelu.fit.robust_rows.table import prior_record
 
 D, N = 4, 2000
@@ -41,7 +41,7 @@ class Table:
         self.rows = SampledRows.of(x, np.ones(len(x)))
         one = gaussian_from(self.setting.question(Block(x)), self.setting)
         self.base = Mixture((one, NoiseComponent(-15.0, one.density.log_scale, np.zeros(D))), np.array([0.95, 0.05]))
-        self.settled = settle(self.rows.evidence, self.base, 40)
+        self.settled = run_em(self.rows.evidence, self.base, 40)
 
     def one_more(self):
         return one_more(self.rows, self.settled.mixture, self.setting, self.settled.bic)

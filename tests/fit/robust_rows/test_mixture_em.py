@@ -10,7 +10,7 @@ from unrelu import RectifiedGaussian
 from unrelu.contracts import Assumptions, Block, Evidence
 from unrelu.errors import InvalidDataError
 from unrelu.fit.robust_rows.mixture import (
-    SETTLED,
+    TO_GAIN,
     IndependentComponent,
     Mixture,
     NoiseComponent,
@@ -20,8 +20,8 @@ from unrelu.fit.robust_rows.mixture import (
     gaussian_from,
     moments_of,
     normalized,
-    settle,
-    settle_on_all,
+    run_em,
+    run_em_on_all,
 )
 from unrelu.fit.robust_rows.table import prior_record
 from unrelu.passes.engine import LocalEngine
@@ -191,8 +191,8 @@ class TestEM:
         assert abs(gains[-1]) < 0.1 * gains[-20]
 
     def test_ends_where_shares_and_responsibilities_agree(self, table, mixture):
-        settled = settle(evidence(table), mixture, 300)
-        assert settled.is_within(SETTLED)
+        settled = run_em(evidence(table), mixture, 300)
+        assert settled.is_within(TO_GAIN)
         share, density = settled.mixture.posterior(table)
         # One row of prior, and what the last round moved: to_gain of log-likelihood is sqrt(2 to_gain) standard errors.
         error = np.sqrt(share.mean(axis=0) * (1.0 - share.mean(axis=0)) / N)
@@ -200,7 +200,7 @@ class TestEM:
         assert density.sum() == pytest.approx(settled.log_likelihood, abs=0.01)
 
     def test_finds_the_two_groups(self, table, mixture):
-        settled = settle(evidence(table), mixture, 300)
+        settled = run_em(evidence(table), mixture, 300)
         found = settled.mixture
         inlier = found.main_component
         # Overlap makes shares and means less sure than counting would: by three at most, so fifteen for five sigma.
@@ -229,7 +229,7 @@ class TestEM:
         assumptions = Assumptions((0.0,) * 3)
         setting = Setting(assumptions, prior_record(x, assumptions, np.random.default_rng(0)))
         first, second = component(setting, x[1500:]), component(setting, x[:1500])
-        settled = settle(evidence(x), Mixture((first, second), np.array([0.6, 0.4])), 300)
+        settled = run_em(evidence(x), Mixture((first, second), np.array([0.6, 0.4])), 300)
         mixture, levels = settled.mixture, []
         for _ in range(40):
             moments = moments_of(mixture, Block(x))
@@ -238,40 +238,40 @@ class TestEM:
         assert max(levels) - settled.log_likelihood < 0.1
 
     def test_stops_after_the_rounds_it_was_given(self, table, mixture):
-        settled = settle(evidence(table), mixture, 4)
+        settled = run_em(evidence(table), mixture, 4)
         assert settled.rounds == 4
-        assert not settled.is_within(SETTLED)
+        assert not settled.is_within(TO_GAIN)
         further = settled.run_on(evidence(table))
         assert settled.rounds < further.rounds <= settled.rounds + 10
         assert further.log_likelihood > settled.log_likelihood
 
     def test_bic(self, table, mixture):
-        settled = settle(evidence(table), mixture, 5)
+        settled = run_em(evidence(table), mixture, 5)
         assert settled.mixture.n_parameters == 2 * 9 + 1
         expected = -2.0 * settled.log_likelihood + 19 * np.log(N)
         assert settled.bic == pytest.approx(expected)
-        weighted = settle(evidence(table, np.full(N, 2.0)), mixture, 5)
+        weighted = run_em(evidence(table, np.full(N, 2.0)), mixture, 5)
         assert weighted.weight == 2 * N
         assert weighted.bic == pytest.approx(-2.0 * weighted.log_likelihood + 19 * np.log(2 * N))
 
     def test_hoped_bic_foresees_where_em_will_end(self, table, mixture):
-        early = settle(evidence(table), mixture, 12)
+        early = run_em(evidence(table), mixture, 12)
         assert early.to_gain > 0.1  # else there is nothing to foresee
         end = early
-        while not end.is_within(SETTLED):
+        while not end.is_within(TO_GAIN):
             end = end.run_on(evidence(table))
         assert early.hoped_bic == pytest.approx(early.bic - 2.0 * early.to_gain)
         assert early.hoped_bic < early.bic
         assert abs(early.hoped_bic - end.bic) < 0.5 * abs(early.bic - end.bic)
 
     def test_one_component_settles_at_once(self, table, setting):
-        settled = settle(evidence(table), Mixture((component(setting, table),), np.ones(1)), 50)
-        assert settled.is_within(SETTLED)
+        settled = run_em(evidence(table), Mixture((component(setting, table),), np.ones(1)), 50)
+        assert settled.is_within(TO_GAIN)
         assert settled.rounds <= 5
 
     def test_blocks_do_not_matter(self, table, mixture):
-        whole = settle(evidence(table), mixture, 6)
-        parts = settle(Evidence(ArraySamples(table, block_rows=700), LocalEngine()), mixture, 6)
+        whole = run_em(evidence(table), mixture, 6)
+        parts = run_em(Evidence(ArraySamples(table, block_rows=700), LocalEngine()), mixture, 6)
         np.testing.assert_allclose(parts.mixture.shares, whole.mixture.shares, rtol=1e-8)
         np.testing.assert_allclose(parts.mixture.main_component.mean, whole.mixture.main_component.mean, atol=1e-8)
 
@@ -282,18 +282,18 @@ class TestAllRows:
 
     def test_rows_beyond_the_sample_are_read_until_they_agree(self, table, mixture):
         sample, steps = self.sampled(table, 500), []
-        settled = settle(evidence(sample.values), mixture, 40)
-        found, rounds = settle_on_all(evidence(table), settled, sample, None, steps.append)
+        settled = run_em(evidence(sample.values), mixture, 40)
+        found, rounds = run_em_on_all(evidence(table), settled, sample, None, steps.append)
         assert 1 <= len(steps) == rounds - settled.rounds
         assert [step.done for step in steps] == list(range(1, len(steps) + 1))
         assert {step.stage for step in steps} == {"Reading all rows"}
-        expected = settle(evidence(table), settled.mixture, len(steps)).mixture
+        expected = run_em(evidence(table), settled.mixture, len(steps)).mixture
         np.testing.assert_array_equal(found.shares, expected.shares)
 
     def test_a_sample_of_all_rows_needs_no_more_rounds(self, table, mixture):
         sample, steps = self.sampled(table, len(table)), []
-        settled = settle(evidence(table), mixture, 5)
-        assert settle_on_all(evidence(table), settled, sample, None, steps.append) == (settled.mixture, 5)
+        settled = run_em(evidence(table), mixture, 5)
+        assert run_em_on_all(evidence(table), settled, sample, None, steps.append) == (settled.mixture, 5)
         assert steps == []
 
     def test_some_of_the_columns(self, table):
@@ -303,7 +303,7 @@ class TestAllRows:
         assumptions = Assumptions((0.0,) * 2)
         setting = Setting(assumptions, prior_record(inner, assumptions, np.random.default_rng(0)))
         start = Mixture((component(setting, inner[:1500]), component(setting, inner[1500:])), np.array([0.6, 0.4]))
-        alone, within = settle(evidence(inner), start, 4), settle(evidence(table), start, 4, columns=part)
+        alone, within = run_em(evidence(inner), start, 4), run_em(evidence(table), start, 4, columns=part)
         assert within.log_likelihood == pytest.approx(alone.log_likelihood, rel=1e-12)
         np.testing.assert_allclose(within.mixture.shares, alone.mixture.shares, rtol=1e-10)
 

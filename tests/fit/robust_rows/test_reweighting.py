@@ -8,7 +8,7 @@ import pytest
 from unrelu import RectifiedGaussian, RectifiedGaussianLearner
 from unrelu.contracts import Assumptions, Block, Evidence
 from unrelu.fit.one_pass import learn_record
-from unrelu.fit.robust_rows.learn import Refit, RowVerdicts, completed, excess_cut, reweighted_moments, verdicts_of
+from unrelu.fit.robust_rows.learn import Refit, RowScores, excess_cut, join_simulated, reweighted_moments, row_scores_of
 from unrelu.fit.robust_rows.mixture import GaussianComponent, Mixture, Setting, gaussian_from
 from unrelu.fit.robust_rows.table import prior_record
 from unrelu.passes.engine import LocalEngine
@@ -98,7 +98,7 @@ class TestCompleted:
         x, simulated = MODEL.sample(800, random_state=0), MODEL.sample(300, random_state=1)
         weights = np.random.default_rng(0).gamma(2.0, size=800)
         data = ASK(Block(x, 0, weights))
-        both = completed(data, ASK(Block(simulated)), 60.0)
+        both = join_simulated(data, ASK(Block(simulated)), 60.0)
         direct = ASK(Block(np.vstack([x, simulated]), 0, np.r_[weights, np.full(300, 60.0 / 300)]))
         for name in ("count", "cross", "masked_sum", "masked_square"):
             got, expected = (getattr(record._about(np.zeros(3)), name) for record in (both, direct))
@@ -113,7 +113,7 @@ class TestCompleted:
         x = MODEL.sample(3000, random_state=0)
         x[np.random.default_rng(0).random(x.shape) < missing] = np.nan
         data = ASK(Block(x))
-        both = completed(data, ASK(Block(MODEL.sample(50_000, random_state=1))), 300.0)
+        both = join_simulated(data, ASK(Block(MODEL.sample(50_000, random_state=1))), 300.0)
         before, after = (learn_record(record, ASSUMPTIONS) for record in (data, both))
         # The estimates move a little with the new rows, and their errors with them: by about 1/sqrt(3000).
         np.testing.assert_allclose(after.rows.mean_stderr, before.rows.mean_stderr, rtol=0.03)
@@ -138,7 +138,7 @@ def shifts_by_a_cut(missing, repeats=24):
         record, _ = fit.complete(data, normals, cut)
         for stages in (learn_record(data, ASSUMPTIONS), learn_record(record, ASSUMPTIONS)):
             mean = (stages.rows.mean - whole.mean_) / whole.mean_stderr_
-            norm = (stages.rows.scale - whole.std_) / whole.std_stderr_
+            norm = (stages.rows.std - whole.std_) / whole.std_stderr_
             shifts.append(np.r_[mean, norm])
     return np.array(shifts).reshape(repeats, 2, 6)
 
@@ -159,17 +159,17 @@ def test_completing_removes_the_bias_of_trimming(missing):
 class TestVerdicts:
     def test_rows_come_back_in_the_order_of_the_table(self):
         x = MODEL.sample(500, random_state=0)
-        ask = partial(verdicts_of, one_component(x), ALL)
+        ask = partial(row_scores_of, one_component(x), ALL)
         whole = ask(Block(x)).table
         parts = [ask(Block(x[a:b], a)) for a, b in ((300, 500), (0, 120), (120, 300))]
         np.testing.assert_allclose(parts[0].merge(parts[1]).merge(parts[2]).table, whole, rtol=1e-10)
-        assert isinstance(parts[0], RowVerdicts)
+        assert isinstance(parts[0], RowScores)
 
     def test_scores_are_those_of_the_model_and_weights_those_of_the_table(self):
         x = MODEL.sample(300, random_state=0)
         mixture = one_component(x)
         w = np.random.default_rng(0).gamma(2.0, size=300)
-        inlier, scores, given = partial(verdicts_of, mixture, ALL)(Block(x, 0, w)).table.T
+        inlier, scores, given = partial(row_scores_of, mixture, ALL)(Block(x, 0, w)).table.T
         np.testing.assert_allclose(inlier, 1.0)
         np.testing.assert_allclose(scores, mixture.main_component.density.score(x), rtol=1e-9, atol=1e-9)
         np.testing.assert_array_equal(given, w)
@@ -196,12 +196,11 @@ class TestVerdicts:
 class TestReweight:
     def test_a_clean_table_keeps_its_record(self):
         x = MODEL.sample(3000, random_state=0)
-        result = refit(evidence(x), one_component(x), x).reweighted()
-        assert result.cut == -np.inf
-        assert result.rounds == 0
-        np.testing.assert_allclose(result.weights, 1.0)
+        record, weights, downweighted, _, rounds = refit(evidence(x), one_component(x), x).reweight()
+        assert (downweighted, rounds) == (0.0, 0)
+        np.testing.assert_allclose(weights, 1.0)
         whole = ASK(Block(x))
-        np.testing.assert_allclose(result.record._about(whole.origin).cross, whole.cross, rtol=1e-9)
+        np.testing.assert_allclose(record._about(whole.origin).cross, whole.cross, rtol=1e-9)
 
     @pytest.mark.parametrize("weighted", [False, True])
     def test_rows_that_nobody_explains_lose_their_weight(self, weighted):
@@ -209,20 +208,21 @@ class TestReweight:
         x[:40] = 8.0 + np.random.default_rng(0).random((40, 3)) * 30.0
         mixture = one_component(x[40:])
         given = np.random.default_rng(1).gamma(2.0, 0.5, 3000) if weighted else None
-        result = refit(evidence(x, given), mixture, x).reweighted()
-        np.testing.assert_array_equal(result.weights[:40], 0.0)
-        assert result.cut > -np.inf
-        assert result.weights[40:].mean() > 0.95
-        stages = learn_record(result.record, ASSUMPTIONS)
+        record, weights, downweighted, p_value, _ = refit(evidence(x, given), mixture, x).reweight()
+        np.testing.assert_array_equal(weights[:40], 0.0)
+        assert downweighted == np.mean(weights < 0.5)
+        assert 0.0 < p_value < 0.05
+        assert weights[40:].mean() > 0.95
+        stages = learn_record(record, ASSUMPTIONS)
         oracle = RectifiedGaussianLearner().fit(x[40:], sample_weight=None if given is None else given[40:])
         # The cut takes a few inlier rows, which are completed: a fraction of a standard error.
         assert (np.abs(stages.rows.mean - oracle.mean_) < 0.5 * oracle.mean_stderr_).all()
-        assert (np.abs(stages.rows.scale - oracle.std_) < 0.7 * oracle.std_stderr_).all()
+        assert (np.abs(stages.rows.std - oracle.std_) < 0.7 * oracle.std_stderr_).all()
 
     def test_blocks_do_not_matter(self):
         x = MODEL.sample(2000, random_state=0)
         x[:40] = 30.0
         mixture = one_component(x[40:])
-        results = [refit(evidence(x, block_rows=rows), mixture, x).reweighted() for rows in (2000, 333)]
-        np.testing.assert_allclose(results[1].weights, results[0].weights, atol=1e-10)
-        np.testing.assert_allclose(results[1].record.weight, results[0].record.weight, rtol=1e-10)
+        results = [refit(evidence(x, block_rows=rows), mixture, x).reweight() for rows in (2000, 333)]
+        np.testing.assert_allclose(results[1][1], results[0][1], atol=1e-10)
+        np.testing.assert_allclose(results[1][0].weight, results[0][0].weight, rtol=1e-10)

@@ -323,7 +323,7 @@ def test_rank_is_honoured():
     np.testing.assert_allclose(learner.covariance_, oracle.covariance_, atol=0.2 * oracle.std_stderr_.max())
 
 
-def test_nonnegative_biases_are_honoured():
+def test_nonnegative_means_are_honoured():
     x, outlier = contaminated("normal", 0.2)
     learner, oracle = fit(x, nonnegative_mean=True), one_pass(x[~outlier], nonnegative_mean=True)
     assert (learner.mean_ >= 0.0).all()

@@ -1,4 +1,4 @@
-"""The full likelihood on one screen: a look at the cells, a start, the climb, errors from the rows' scores.
+"""The full likelihood on one screen: counts of cells, a start, the maximum, errors from the rows' scores.
 
 The start is the one-pass fit or, where cells state their limits, the columns' own fits. Columns by themselves are
 factors plus noise without factors. One step from there, in each correlation alone,
@@ -7,13 +7,14 @@ factors plus noise without factors. One step from there, in each correlation alo
 
 is the likelihood's own first guess: for complete rows the sample correlation.
 
-Errors that do not trust the model: A^-1 B A^-1, with A the information and B the sum of the outer products of the rows'
+Errors that hold without the model: A^-1 B A^-1, with A the information and B the sum of the outer products of the rows'
 scores, both from the rows themselves. Under the model A = B, up to chance; with heavier tails B is larger, and the
 errors are those of a bootstrap of the rows. In small tables they would be too small: B has fourth powers of what is
 seen, of which the largest are seldom there. With n cells of which m are seen, variances grow by 8/n, and those of means
 by 1/n, and both by 13 (1/m - 1/n) (docs/research/026). That takes several rows a parameter. Where rows are too few or
 parameters too many, each column is taken by itself: mean and spread with A and B of the column's own cells, as if the
-others said nothing of it, and correlations with the information of as many complete rows as the two columns amount to,
+others were independent of it, and correlations with the information of as many complete rows as the two columns amount
+to,
 
     stderr(r_ij) = (1 - r_ij^2) / sqrt(n e_i e_j),     e_i = mean of (score of the mean)^2 s_i^2,
 
@@ -33,7 +34,7 @@ import numpy as np
 from scipy.linalg import eigvalsh
 
 from unrelu.checks.findings import diagnostics_of
-from unrelu.checks.misfit import look_at
+from unrelu.checks.misfit import sample_rows
 from unrelu.contracts import (
     Assumptions,
     Block,
@@ -54,20 +55,20 @@ from unrelu.errors import InvalidDataError, InvalidParameterError, UnreluWarning
 from unrelu.fit.columns import warn_of_constants
 from unrelu.fit.jackknife import LEAVING_OUT, Fit, check_groups, not_without, with_scatter_of
 from unrelu.fit.likelihood.maximizing import (
-    CLIMBING,
     DIFFERENCE,
+    MAXIMIZING,
     MOST_OUTER,
     ROWS_A_PARAMETER,
     Cells,
-    Climbed,
     CovarianceModel,
     Curvature,
     FactorModel,
     Fold,
+    Maximum,
     Model,
     Prior,
     Scores,
-    corrected,
+    correct,
     maximize,
     scores_of,
 )
@@ -92,7 +93,7 @@ _KEPT = 0.95  # of the first correlations
 _LEAST_NOISE = 0.05  # of a column's variance, in a start
 _RIDGE = 0.01  # of the prior's second moment that is noise: the least variance is this over the number of rows
 _PRIOR_ROWS, _PRIOR_SHARE = 1.0, 0.01  # at most
-_OF_MEAN, _OF_SCALE, _OF_HIDDEN = 1.0, 8.0, 13.0  # shares by which variances grow, over the number of cells
+_OF_MEAN, _OF_STD, _OF_HIDDEN = 1.0, 8.0, 13.0  # shares by which variances grow, over the number of cells
 CHOOSING = "Choosing the number of factors"
 _FOLDS = 3
 _TO_GAIN_BY_FOLD = 1e-3  # a parameter: little beside what a factor too many costs, half a unit each
@@ -100,7 +101,7 @@ _PATIENCE = 2  # numbers of factors in a row that are worse than the best
 _TO_GAIN_BY_GROUP = 5e-6  # a parameter: 19 times the way that is left is little beside what 20 groups scatter
 
 Errors = tuple[FloatArray, FloatArray]
-"""Covariance d x 2 x 2 of mean and scale, standard errors d x d of correlations."""
+"""Covariance d x 2 x 2 of mean and std, standard errors d x d of correlations."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +109,7 @@ class LikelihoodReport(LearningReport):
     """The same, and what the likelihood was.
 
     ``log_likelihood``: of all rows, weighted as they are, in the units of the table. ``n_parameters``: those that rows
-    can tell apart, so that AIC is 2 n_parameters - 2 log_likelihood. ``n_components``: factors, None for any
+    can identify, so that AIC is 2 n_parameters - 2 log_likelihood. ``n_components``: factors, None for any
     covariance. ``rounds``: passes over the rows; ``settled``: whether the last ones found nothing more to gain.
     """
 
@@ -120,7 +121,7 @@ class LikelihoodReport(LearningReport):
 
     @property
     def converged(self) -> bool:
-        """Whether the likelihood reached its maximum as closely as asked for."""
+        """Whether the likelihood reached its maximum to its tolerance."""
         return self.settled
 
 
@@ -137,57 +138,57 @@ def learn_by_likelihood(
             "method='full_likelihood' finds means of either sign: leave out nonnegative_mean, or use 'one_pass'."
         )
     names = evidence.feature_names
-    tallied = evidence.collect(CellCountsQuestion(assumptions.censored_at, assumptions.lowest))
-    tallied.screening.check(assumptions, names)
-    progress(Step(CLIMBING, words="starting"))
+    counts = evidence.collect(CellCountsQuestion(assumptions.censored_at, assumptions.lowest))
+    counts.screening.check(assumptions, names)
+    progress(Step(MAXIMIZING, words="starting"))
     # What one pass keeps of the rows, unless cells have limits of their own; the same by groups for a jackknife.
     question, groups = PairMomentsQuestion.under(assumptions), None
     if jackknife:
         groups = evidence.collect(GroupedMomentsQuestion(question))
         check_groups(groups)
-    record = None if tallied.marked else evidence.collect(question) if groups is None else groups.whole
-    rows = tallied.weight, tallied.effective_rows
+    record = None if counts.marked else evidence.collect(question) if groups is None else groups.whole
+    rows = counts.weight, counts.effective_rows
     with one_blas_thread():  # many small products; the rows are shared out among threads
         if record is None:
-            start = start_from_columns(evidence, tallied, assumptions, progress)
+            start = start_from_columns(evidence, counts, assumptions, progress)
         else:
             start = start_from_record(record, assumptions, names)
         k = assumptions.n_components
         if assumptions.auto_components:
             k = choose_components(evidence, start, rows, progress)
-        cells, prior = start.cells, start.prior(tallied.weight)
-        climbed = maximize(evidence, cells, start.model(k), prior, rows, progress, most_rounds)
-        most_likely = climbed.model
-        climbed, step, around = corrected(evidence, cells, climbed, prior, rows)
-        errors = standard_errors(evidence, cells, climbed.model, tallied, around)
+        cells, prior = start.cells, start.prior(counts.weight)
+        maximum = maximize(evidence, cells, start.model(k), prior, rows, progress, most_rounds)
+        most_likely = maximum.model
+        maximum, step, around = correct(evidence, cells, maximum, prior, rows)
+        errors = standard_errors(evidence, cells, maximum.model, counts, around)
         others: list[Fit] = []
         for model in (
-            distributions_without_a_group(evidence, start, most_likely, groups, assumptions, progress) if groups else ()
+            models_without_a_group(evidence, start, most_likely, groups, assumptions, progress) if groups else ()
         ):
             without = _stages(start, model.moved(step)[0], errors, assumptions, names)
             others.append((without.rows, without.pairs))
-    _warn(climbed, tallied, names)
-    stages = _stages(start, climbed.model, errors, assumptions, names)
-    level = climbed.log_likelihood - float(tallied.seen[start.cells.columns] @ np.log(start.cells.unit))
-    # Whether pairs fit together is asked of those that were learned one by one.
+    _warn(maximum, counts, names)
+    stages = _stages(start, maximum.model, errors, assumptions, names)
+    level = maximum.log_likelihood - float(counts.seen[start.cells.columns] @ np.log(start.cells.unit))
+    # Whether pairs fit together is tested on those that were learned one by one.
     pairs = stages if start.one_pass is None else start.one_pass
-    look = look_at(evidence, assumptions)
+    look = sample_rows(evidence, assumptions)
     diagnostics = diagnostics_of(record, stages.rows, assumptions, pairs.pairs, pairs.nearest, look)
     report = LikelihoodReport.of(
         "full_likelihood",
-        tallied.n_rows,
-        tallied.effective_rows,
-        ColumnCounts(tallied.weight, tallied.observed, tallied.seen) if record is None else counts_of(record),
+        counts.n_rows,
+        counts.effective_rows,
+        ColumnCounts(counts.weight, counts.observed, counts.seen) if record is None else counts_of(record),
         stages.nearest,
-        rounds=climbed.rounds,
+        rounds=maximum.rounds,
         log_likelihood=level,
-        n_parameters=climbed.model.n_free,
-        n_components=climbed.model.n_components,
-        settled=climbed.converged,
+        n_parameters=maximum.model.n_free,
+        n_components=maximum.model.n_components,
+        settled=maximum.converged,
         diagnostics=diagnostics,
         **assumptions.limits,
     )
-    learned = _with_inverse(stages, report, tallied)
+    learned = _with_inverse(stages, report, counts)
     return learned if groups is None else with_scatter_of(learned, groups, others)
 
 
@@ -203,7 +204,7 @@ def _stages(start: Start, model: Model, errors: Errors, assumptions: Assumptions
     stderr[square] = errors[1]
     for j, i in start.images.items():  # y_j = start's b_j + slope (y_i - start's b_i)
         assert start.one_pass is not None, "columns that are images are found by it"
-        slope = start.scale[j] / start.scale[i] * np.sign(start.one_pass.pairs.correlation[i, j])
+        slope = start.std[j] / start.std[i] * np.sign(start.one_pass.pairs.correlation[i, j])
         mean[j] = start.mean[j] + slope * (mean[i] - start.mean[i])
         covariance[j] = slope * covariance[i]
         covariance[:, j] = slope * covariance[:, i]
@@ -221,14 +222,14 @@ def _stages(start: Start, model: Model, errors: Errors, assumptions: Assumptions
     return Stages(fitted, rows, pairs, NearestCovariance(smallest))
 
 
-def _with_inverse(stages: Stages, report: LikelihoodReport, tallied: CellCounts) -> Learned:
+def _with_inverse(stages: Stages, report: LikelihoodReport, counts: CellCounts) -> Learned:
     """The same with a report and, unless factors and noise can be inverted anyway, a covariance for scores."""
     k = report.n_components
     if k is None or stages.pairs.perfect_pairs:
         # All were learned together: their errors fit together, whatever floors and gaps add to them.
         r = stages.pairs.correlation
-        together = PairCorrelations(r, (1.0 - r * r) / np.sqrt(tallied.effective_rows), stages.pairs.perfect_pairs)
-        learned = Learned.of(replace(stages, pairs=together), report, None, tallied.weight)
+        together = PairCorrelations(r, (1.0 - r * r) / np.sqrt(counts.effective_rows), stages.pairs.perfect_pairs)
+        learned = Learned.of(replace(stages, pairs=together), report, None, counts.weight)
         return replace(learned, pairs=stages.pairs)
     report = replace(report, shrinkage=Shrinkage(0.0, k, stages.nearest.smallest_eigenvalue))
     return Learned(stages.distribution, stages.rows, stages.pairs, stages.nearest, report)
@@ -238,65 +239,65 @@ def _with_inverse(stages: Stages, report: LikelihoodReport, tallied: CellCounts)
 
 
 def standard_errors(
-    evidence: Evidence, cells: Cells, model: Model, tallied: CellCounts, around: Curvature | None
+    evidence: Evidence, cells: Cells, model: Model, counts: CellCounts, around: Curvature | None
 ) -> Errors:
-    """(covariance d x 2 x 2 of mean and scale, standard errors d x d of correlations), in standard units."""
+    """(covariance d x 2 x 2 of mean and std, standard errors d x d of correlations), in standard units."""
     with np.errstate(invalid="ignore", divide="ignore"):
         found = None
         if around is not None:
-            with suppress(np.linalg.LinAlgError):  # the rows leave something open altogether
+            with suppress(np.linalg.LinAlgError):  # the rows leave some parameter open
                 inverse = model.inverse(around[0])
-                spread = inverse @ around[1] @ inverse * (tallied.weight / tallied.effective_rows)
+                spread = inverse @ around[1] @ inverse * (counts.weight / counts.effective_rows)
                 found = model.errors(model.jacobian @ spread @ model.jacobian.T)
-        both, variance = found or _without_information(evidence, cells, model, tallied)
-        # By which variances of means and of scales are too small in tables of few cells.
-        per_row = tallied.effective_rows / tallied.weight
-        seen, known = (np.maximum(per_row * each[cells.columns], 1.0) for each in (tallied.seen, tallied.observed))
-        hidden = _OF_HIDDEN * (1.0 / seen - 1.0 / known)
-        mean, scale = 1.0 + _OF_MEAN / known + hidden, 1.0 + _OF_SCALE / known + hidden
-        root = np.sqrt(np.stack([mean, scale], axis=1))
-        variance = variance * (0.5 * (scale[:, None] + scale))
+        both, variance = found or _without_information(evidence, cells, model, counts)
+        # By which variances of means and of standard deviations are too small in tables of few cells.
+        per_row = counts.effective_rows / counts.weight
+        seen, observed = (np.maximum(per_row * each[cells.columns], 1.0) for each in (counts.seen, counts.observed))
+        hidden = _OF_HIDDEN * (1.0 / seen - 1.0 / observed)
+        mean, std = 1.0 + _OF_MEAN / observed + hidden, 1.0 + _OF_STD / observed + hidden
+        root = np.sqrt(np.stack([mean, std], axis=1))
+        variance = variance * (0.5 * (std[:, None] + std))
         return both * root[:, :, None] * root[:, None], np.minimum(np.sqrt(variance), 1.0)
 
 
-def _without_information(evidence: Evidence, cells: Cells, model: Model, tallied: CellCounts) -> Errors:
+def _without_information(evidence: Evidence, cells: Cells, model: Model, counts: CellCounts) -> Errors:
     """From B alone, which stands for A, times what the tails of single columns add to that; or column by column."""
-    n = tallied.effective_rows
-    alone, spread, pair_tails = _columns(evidence, cells, model, tallied)
+    n = counts.effective_rows
+    alone, spread, pair_tails = _columns(evidence, cells, model, counts)
     if model.n_coordinates <= MOST_OUTER and n > ROWS_A_PARAMETER * model.n_free:
         outer = scores_of(evidence, cells, model, outer=True).outer
-        assert outer is not None, "it was asked for"
+        assert outer is not None, "outer=True"
         # The inverse of a sum of n outer products is too large by n / (n - p - 1).
-        per_weight = tallied.weight / n * (1.0 - (model.n_free + 1.0) / n)
+        per_weight = counts.weight / n * (1.0 - (model.n_free + 1.0) / n)
         with suppress(np.linalg.LinAlgError):
             both, variance = model.errors(model.inverse(outer) * per_weight)
-            trusting = np.diagonal(np.linalg.inv(alone), axis1=1, axis2=2) * (tallied.weight / n)
-            root = np.sqrt(np.diagonal(spread, axis1=1, axis2=2) / trusting)
+            by_model = np.diagonal(np.linalg.inv(alone), axis1=1, axis2=2) * (counts.weight / n)
+            root = np.sqrt(np.diagonal(spread, axis1=1, axis2=2) / by_model)
             return both * root[:, :, None] * root[:, None], variance * pair_tails
     variance = np.diagonal(model.covariance)
-    share = alone[:, 0, 0] * variance / tallied.weight
+    share = alone[:, 0, 0] * variance / counts.weight
     r = model.covariance / np.sqrt(np.outer(variance, variance))
     squared = (1.0 - r**2) ** 2 / (n * np.outer(share, share))
     return spread, squared * pair_tails
 
 
 def _columns(
-    evidence: Evidence, cells: Cells, model: Model, tallied: CellCounts
+    evidence: Evidence, cells: Cells, model: Model, counts: CellCounts
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Of every column by itself, in mean and scale: outer products of scores, covariance of the estimates; and by how
+    """Of every column by itself, in mean and std: outer products of scores, covariance of the estimates; and by how
     much tails make the variances of correlations larger, where rows as a whole have such tails."""
     variance = np.diagonal(model.covariance).copy()
-    scale, d = np.sqrt(variance), len(variance)
+    std, d = np.sqrt(variance), len(variance)
     here = independent_scores(evidence, cells, model.mean, variance, outer=True)
-    assert here.outer is not None, "it was asked for"
-    # From means and log variances to means and scales.
-    unit = np.stack([np.ones(d), 2.0 / scale], axis=1)
+    assert here.outer is not None, "outer=True"
+    # From means and log variances to means and standard deviations.
+    unit = np.stack([np.ones(d), 2.0 / std], axis=1)
     moves = [
-        independent_scores(evidence, cells, model.mean + DIFFERENCE * scale, variance),
+        independent_scores(evidence, cells, model.mean + DIFFERENCE * std, variance),
         independent_scores(evidence, cells, model.mean, variance * np.exp(2.0 * DIFFERENCE)),
     ]
     bend = np.stack([(here.score - each.score).reshape(2, d).T for each in moves], axis=1)
-    bend = bend * unit[:, None] / (DIFFERENCE * scale)[:, None, None]
+    bend = bend * unit[:, None] / (DIFFERENCE * std)[:, None, None]
     at = np.arange(d)
     ends = np.stack([at, d + at], axis=1)
     outer = here.outer[ends[:, :, None], ends[:, None]] * unit[:, :, None] * unit[:, None]
@@ -305,10 +306,10 @@ def _columns(
     information[~definite] = outer[~definite]
     inverse = np.linalg.inv(information)
     spread = inverse @ outer @ inverse
-    spread[~(np.diagonal(spread, axis1=1, axis2=2) > 0.0).all(axis=1)] = np.nan  # too few cells to say
-    tails = spread[:, 1, 1] / inverse[:, 1, 1]  # 1 + 3 kappa/2, for scales; 1 + kappa for correlations
+    spread[~(np.diagonal(spread, axis1=1, axis2=2) > 0.0).all(axis=1)] = np.nan  # too few cells
+    tails = spread[:, 1, 1] / inverse[:, 1, 1]  # 1 + 3 kappa/2, for standard deviations; 1 + kappa for correlations
     pair_tails = np.maximum(1.0 + (tails[:, None] + tails - 2.0) / 3.0, 1.0)
-    return outer, spread * (tallied.weight / tallied.effective_rows), pair_tails
+    return outer, spread * (counts.weight / counts.effective_rows), pair_tails
 
 
 def independent_scores(
@@ -382,12 +383,12 @@ class CellCountsQuestion:
             weights = weights * self.rows.of(block)
         usable = (weights[:, None] > 0.0) & (np.abs(block.values) <= np.float64(LARGEST))
         values, marks = censoring_of(np.where(usable, block.values, np.nan), block.censoring, np.array(self.floor))
-        known = ~np.isnan(values)
-        shown = known & (marks == 0)
+        observed = ~np.isnan(values)
+        shown = observed & (marks == 0)
         seen, below, above = (np.asarray(weights @ which) for which in (shown, marks == -1, marks == 1))
         mean = np.divide(weights @ np.where(shown, values, 0.0), seen, out=np.zeros_like(seen), where=seen > 0.0)
         square = weights @ np.where(shown, (values - mean) ** 2, 0.0)
-        ends = np.where(known, values, np.inf).min(axis=0), np.where(known, values, -np.inf).max(axis=0)
+        ends = np.where(observed, values, np.inf).min(axis=0), np.where(observed, values, -np.inf).max(axis=0)
         return CellCounts(
             n_rows=len(values),
             weight=float(weights.sum()),
@@ -406,12 +407,12 @@ class CellCountsQuestion:
 @dataclass(frozen=True, eq=False)
 class Start:
     """Cells in units in which the start has mean 0 and variances 1, and its correlations, which can be inverted.
-    ``mean`` and ``scale``: of all columns, also of those that are constant. A column that is an exact linear image of
-    an earlier one takes no part: ``images`` has the first that it is one of, as ``one_pass`` found it."""
+    ``mean`` and ``std``: of all columns, also of those that are constant. A column that is an exact linear image of
+    an earlier one takes no part: ``images`` has the first that it is one of, by ``one_pass``."""
 
     cells: Cells
     mean: FloatArray
-    scale: FloatArray
+    std: FloatArray
     correlation: FloatArray
     one_pass: Stages | None = None
     images: dict[int, int] = field(default_factory=dict)
@@ -436,80 +437,78 @@ def start_from_record(record: PairMoments, assumptions: Assumptions, names: Name
     for i, j in sorted(stages.pairs.perfect_pairs):
         if i not in images:
             images.setdefault(j, i)
-    at = np.array([j for j in np.flatnonzero(rows.scale > 0.0) if j not in images], dtype=np.int64)
+    at = np.array([j for j in np.flatnonzero(rows.std > 0.0) if j not in images], dtype=np.int64)
     square = np.ix_(at, at)
     pairs = PairCorrelations(stages.pairs.correlation[square], stages.pairs.stderr[square])
     correlation = stages.distribution.correlation[square]
     if len(at) > 0:
         correlation, _ = scoring_correlation(pairs, correlation, record.effective_rows)
-    cells = Cells(at, rows.mean[at], rows.scale[at], rows.floor[at])
-    return Start(cells, rows.mean, rows.scale, correlation, stages, images)
+    cells = Cells(at, rows.mean[at], rows.std[at], rows.floor[at])
+    return Start(cells, rows.mean, rows.std, correlation, stages, images)
 
 
 def start_from_columns(
-    evidence: Evidence, tallied: CellCounts, assumptions: Assumptions, progress: Progress = no_progress
+    evidence: Evidence, counts: CellCounts, assumptions: Assumptions, progress: Progress = no_progress
 ) -> Start:
     """From every column's own fit, where cells state their own limits."""
-    constant = _check_columns(tallied, evidence.feature_names)
+    constant = _check_columns(counts, evidence.feature_names)
     at = np.flatnonzero(~constant)
-    variance = tallied.square / np.maximum(tallied.seen, 1e-300)
-    spread = np.where(variance > 0.0, np.sqrt(variance), 0.25 * (tallied.ends[1] - tallied.ends[0]))
-    cells = Cells(at, tallied.mean[at], spread[at], np.array(assumptions.censored_at)[at])
+    variance = counts.square / np.maximum(counts.seen, 1e-300)
+    spread = np.where(variance > 0.0, np.sqrt(variance), 0.25 * (counts.ends[1] - counts.ends[0]))
+    cells = Cells(at, counts.mean[at], spread[at], np.array(assumptions.censored_at)[at])
     d = len(at)
     model = FactorModel(np.zeros(d), np.empty((d, 0)), np.ones(d))
-    prior = Prior(min(_PRIOR_ROWS, _PRIOR_SHARE * tallied.weight), np.eye(d))
-    alone = maximize(evidence, cells, model, prior, (tallied.weight, tallied.effective_rows), progress).model
-    scale = np.sqrt(np.diagonal(alone.covariance))
-    cells = replace(cells, origin=cells.origin + cells.unit * alone.mean, unit=cells.unit * scale)
+    prior = Prior(min(_PRIOR_ROWS, _PRIOR_SHARE * counts.weight), np.eye(d))
+    alone = maximize(evidence, cells, model, prior, (counts.weight, counts.effective_rows), progress).model
+    std = np.sqrt(np.diagonal(alone.covariance))
+    cells = replace(cells, origin=cells.origin + cells.unit * alone.mean, unit=cells.unit * std)
     outer = independent_scores(evidence, cells, np.zeros(d), np.ones(d), outer=True).outer
-    assert outer is not None, "it was asked for"
+    assert outer is not None, "outer=True"
     information = np.diagonal(outer)[:d]
-    r = np.clip(tallied.weight * outer[:d, :d] / np.outer(information, information), -_LARGEST_START, _LARGEST_START)
+    r = np.clip(counts.weight * outer[:d, :d] / np.outer(information, information), -_LARGEST_START, _LARGEST_START)
     np.fill_diagonal(r, 1.0)
-    mean, scale = tallied.mean.copy(), np.zeros(len(constant))
-    mean[at], scale[at] = cells.origin, cells.unit
-    return Start(cells, mean, scale, shrunken(r, _KEPT))
+    mean, std = counts.mean.copy(), np.zeros(len(constant))
+    mean[at], std[at] = cells.origin, cells.unit
+    return Start(cells, mean, std, shrunken(r, _KEPT))
 
 
-def _check_columns(tallied: CellCounts, names: Names) -> BoolArray:
+def _check_columns(counts: CellCounts, names: Names) -> BoolArray:
     """Raise for columns that cannot be learned; True where a column is constant."""
-    if (unseen := tallied.observed == 0.0).any():
+    if (unseen := counts.observed == 0.0).any():
         raise InvalidDataError(
             f"No value at all in {label_columns(unseen, names)}: every row is missing (NaN) or has weight 0. Drop it."
         )
-    cut = tallied.observed - tallied.seen > 1e-12 * tallied.observed
-    if (never := tallied.seen == 0.0).any():
+    cut = counts.observed - counts.seen > 1e-12 * counts.observed
+    if (never := counts.seen == 0.0).any():
         raise InvalidDataError(
-            f"Every cell is only known to lie beyond a limit in {label_columns(never, names)}. Its mean and standard"
-            f" deviation cannot"
-            " be learned. Drop it or add rows."
+            f"Every cell is cut off at a limit in {label_columns(never, names)}. Its mean and standard deviation"
+            " cannot be learned. Drop it or add rows."
         )
-    constant = np.asarray(~cut & (tallied.ends[0] == tallied.ends[1]))
+    constant = np.asarray(~cut & (counts.ends[0] == counts.ends[1]))
     warn_of_constants(constant, names)
     return constant
 
 
-def _warn(climbed: Climbed, tallied: CellCounts, names: Names) -> None:
-    """Say where the climb was not over, and which columns are hardly ever seen."""
-    if not climbed.converged:
+def _warn(maximum: Maximum, counts: CellCounts, names: Names) -> None:
+    """Warn where the maximum was not reached, and of columns that are hardly ever seen."""
+    if not maximum.converged:
         warn(
-            f"The likelihood was still rising after {climbed.rounds} rounds: the model is near the most likely one, but"
+            f"The likelihood was still rising after {maximum.rounds} rounds: the model is near the most likely one, but"
             " not at it. Give methods.FullLikelihood(max_rounds=...) more rounds, or drop columns hardly seen.",
             "not-converged",
         )
-    share = 1.0 - tallied.seen / tallied.observed
-    seen = tallied.seen / tallied.weight * tallied.effective_rows
+    share = 1.0 - counts.seen / counts.observed
+    seen = counts.seen / counts.weight * counts.effective_rows
     if (rare := (share > 0.0) & ((share >= _MOSTLY) | (seen < _FEW - 0.5))).any():
         warn(
             f"At most one cell in a hundred, or fewer than {_FEW}, is within its limits in"
             f" {label_columns(rare, names)}: mean, standard deviation and correlations are barely determined; look"
-            f" at their standard"
-            " errors.",
+            " at their standard errors.",
             "few-positives",
         )
 
 
-# --- the climb on some of the rows -------------------------------------------------------------------
+# --- the maximum on some of the rows -------------------------------------------------------------------
 
 
 def choose_components(
@@ -534,7 +533,7 @@ def choose_components(
     return best
 
 
-def distributions_without_a_group(
+def models_without_a_group(
     evidence: Evidence,
     start: Start,
     model: Model,
@@ -542,23 +541,23 @@ def distributions_without_a_group(
     assumptions: Assumptions,
     progress: Progress = no_progress,
 ) -> Iterator[Model]:
-    """The most likely distribution without each group of the record; ``distribution`` is that of all rows."""
+    """The most likely model without each group of the record; ``model`` is that of all rows."""
     prior = start.prior(record.whole.weight)
     for at, label in enumerate(record.labels):
         progress(Step(LEAVING_OUT, at, len(record.labels)))
         others = AllButGroup(label, record.n_groups)
-        tallied = evidence.collect(
+        counts = evidence.collect(
             CellCountsQuestion(assumptions.censored_at, assumptions.lowest, others), remember=False
         )
-        # What is doubtful in the whole was said; without a group it would be said once more for every group.
+        # Diagnostics of all rows were given; without a group they would come once more for every group.
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UnreluWarning)
             try:
-                constant = _check_columns(tallied, evidence.feature_names)
+                constant = _check_columns(counts, evidence.feature_names)
                 if constant[start.cells.columns].any():
-                    names = label_columns(constant & (start.scale > 0.0), evidence.feature_names)
+                    names = label_columns(constant & (start.std > 0.0), evidence.feature_names)
                     raise InvalidDataError(f"Constant: {names}.")
             except InvalidDataError as error:
                 raise not_without(record, at, error) from error
-        cells, rows = replace(start.cells, rows=others), (tallied.weight, tallied.effective_rows)
+        cells, rows = replace(start.cells, rows=others), (counts.weight, counts.effective_rows)
         yield maximize(evidence, cells, model, prior, rows, to_gain=_TO_GAIN_BY_GROUP).model

@@ -1,7 +1,6 @@
-"""Up the full likelihood: the distributions it is climbed in, what rows say of them, the steps, what corrects the
-maximum.
+"""The maximum of the full likelihood: the models it is sought in, the scores of rows, the steps, what corrects it.
 
-Up: quasi-Newton steps in the metric of the rows' own scores. A pass over the rows gives the log-likelihood and its
+Steps: quasi-Newton steps in the metric of the rows' own scores. A pass over the rows gives the log-likelihood and its
 exact derivative: the moments of the hidden cells are those at which expectation propagation is stationary. Plain EM
 steps, the derivative times the inverse information of complete rows, crawl where much is hidden (300 rounds). The
 outer products of the rows' scores sum to the information of what is seen, up to chance: with M their sum plus a little
@@ -23,18 +22,18 @@ correlations of .9 the maximum is .7 standard errors off. The leading correction
     theta = A^-1 sum dkappa/dtheta
 
 is where the corrected likelihood has its maximum, to first order in the correction. The step is taken as far as the
-corrected likelihood rises by it. A and the derivative of kappa are differences of scores at distributions near by,
-a coordinate
-theta_j away: a pass for every coordinate, on a part of the rows that is large enough, where parameters are few.
+corrected likelihood rises by it. A and the derivative of kappa are differences of scores at distributions near by, a
+coordinate theta_j away: a pass for every coordinate, on a part of the rows that is large enough, where parameters are
+few.
 
-A distribution has ``n_coordinates`` of its own, in which ``scores`` are derivatives, and ``n_free`` parameters that
-rows can tell apart. Steps are taken in coordinates theta around it, in which complete rows would give (nearly)
-independent estimates: ``moved`` gives the distribution at theta and what turns its score into the derivative in theta;
+A model has ``n_coordinates`` of its own, in which ``scores`` are derivatives, and ``n_free`` parameters that rows can
+identify. Steps are taken in coordinates theta around it, in which complete rows would give (nearly)
+independent estimates: ``moved`` gives the model at theta and what turns its score into the derivative in theta;
 ``jacobian`` is that of the own coordinates in theta, ``metric`` takes outer products of scores there, and
 ``complete_metric`` is the diagonal of a complete row's information. ``scores`` of rows are (log densities as
 expectation propagation has them, what brings these closer, scores n x n_coordinates); the second need only be there if
 ``corrected``. ``from_covariance`` is the score of something that depends on the covariance alone, from its derivative
-there. ``inverse`` of an information is without what the rows cannot tell, a LinAlgError where it is not definite;
+there. ``inverse`` of an information is without what the rows cannot identify, a LinAlgError where it is not definite;
 ``errors`` makes of the covariance of the estimated coordinates (covariance d x 2 x 2 of mean and standard deviation,
 variance d x d of the correlations).
 """
@@ -68,7 +67,7 @@ _LONGEST = 1.0  # change of a coordinate in a step: a standard deviation, or a f
 _ENOUGH = 1e-4  # share of the gain that the slope promises
 _MOST_HALVINGS = 30
 _LEAST_COMPLETE = 0.01  # share of the complete rows' information in the metric, and more where rows are few
-CLIMBING = "Climbing the likelihood"
+MAXIMIZING = "Maximizing the likelihood"
 
 _MOST_COORDINATES = 500  # for a pass each
 _WORK = 5e5  # rows times coordinates
@@ -144,8 +143,8 @@ class CovarianceModel:
         def pulled(score: FloatArray) -> FloatArray:
             full = self._unpacked(score[d:])  # in which an entry beside the diagonal counts twice
             inner = vectors.T @ (root @ (0.5 * (full + np.diag(np.diagonal(full)))) @ root) @ vectors
-            turned = vectors @ (divided * inner) @ vectors.T
-            return np.concatenate([root @ score[:d], self._twice * turned[self._lower]])
+            rotated = vectors @ (divided * inner) @ vectors.T
+            return np.concatenate([root @ score[:d], self._twice * rotated[self._lower]])
 
         return model, pulled
 
@@ -171,15 +170,15 @@ class CovarianceModel:
     def errors(self, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
         d = len(self.mean)
         at = self._unpacked(d + np.arange(0.5 * d * (d + 1))).astype(np.int64)
-        own, scale = np.diagonal(at), np.sqrt(np.diagonal(self.covariance))
+        own, std = np.diagonal(at), np.sqrt(np.diagonal(self.covariance))
         both = np.empty((d, 2, 2))
         both[:, 0, 0] = np.diagonal(spread)[:d]
-        both[:, 0, 1] = both[:, 1, 0] = spread[np.arange(d), own] / (2.0 * scale)
-        both[:, 1, 1] = spread[own, own] / (4.0 * scale**2)
+        both[:, 0, 1] = both[:, 1, 0] = spread[np.arange(d), own] / (2.0 * std)
+        both[:, 1, 1] = spread[own, own] / (4.0 * std**2)
         # dr_ij = dS_ij / (s_i s_j) - r_ij (dS_ii / S_ii + dS_jj / S_jj) / 2.
-        unit = np.outer(scale, scale)
+        unit = np.outer(std, std)
         r = self.covariance / unit
-        mine = -0.5 * r / (scale**2)[:, None]  # of S_ii, for row i
+        mine = -0.5 * r / (std**2)[:, None]  # of S_ii, for row i
         cross = spread[at, own[:, None]] * mine / unit
         variance = np.diagonal(spread)[at] / unit**2 + 2.0 * (cross + cross.T)
         alone = mine**2 * spread[own, own][:, None]
@@ -190,7 +189,7 @@ class CovarianceModel:
 
 class FactorModel:
     """Factors plus noise: y = b + W z + e, z ~ N(0, I_k), independent e_j ~ N(0, psi_j). Coordinates are (b, W row by
-    row, log psi). W is told up to a rotation only: scores are 0 along W A, A' = -A."""
+    row, log psi). W is identified up to a rotation only: scores are 0 along W A, A' = -A."""
 
     def __init__(self, mean: FloatArray, weights: FloatArray, noise: FloatArray) -> None:
         d, k = weights.shape
@@ -232,9 +231,9 @@ class FactorModel:
         d, k = self.weights.shape
         gauge = np.zeros((self.n_coordinates, k * (k - 1) // 2))  # directions in which nothing changes, a column each
         for at, (i, j) in enumerate(combinations(range(k), 2)):
-            turned = np.zeros((d, k))
-            turned[:, i], turned[:, j] = -self.weights[:, j], self.weights[:, i]
-            gauge[d : d + d * k, at] = turned.ravel()
+            rotated = np.zeros((d, k))
+            rotated[:, i], rotated[:, j] = -self.weights[:, j], self.weights[:, i]
+            gauge[d : d + d * k, at] = rotated.ravel()
         # Rotations are held where they are; whatever else the rows leave open keeps its wide error.
         gauge *= np.sqrt(np.trace(information) / len(information))
         held = information + gauge @ gauge.T
@@ -242,21 +241,21 @@ class FactorModel:
 
     def errors(self, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
         d, k = self.weights.shape
-        # Per column (w_j, log psi_j), which scale and correlations depend on.
+        # Per column (w_j, log psi_j), which std and correlations depend on.
         at = np.hstack([d + np.arange(d * k).reshape(d, k), d + d * k + np.arange(d)[:, None]])
         blocks = spread[at[:, :, None, None], at[None, None]]  # d x q x d x q
-        scale = np.sqrt(np.sum(self.weights**2, axis=1) + self.noise)
-        to_scale = np.hstack([self.weights, 0.5 * self.noise[:, None]]) / scale[:, None]
+        std = np.sqrt(np.sum(self.weights**2, axis=1) + self.noise)
+        to_std = np.hstack([self.weights, 0.5 * self.noise[:, None]]) / std[:, None]
         own = np.arange(d)
         both = np.empty((d, 2, 2))
         both[:, 0, 0] = spread[own, own]
-        both[:, 0, 1] = both[:, 1, 0] = np.einsum("jq,jq->j", spread[own[:, None], at], to_scale)
-        both[:, 1, 1] = np.einsum("jq,jqr,jr->j", to_scale, blocks[own, :, own], to_scale)
+        both[:, 0, 1] = both[:, 1, 0] = np.einsum("jq,jq->j", spread[own[:, None], at], to_std)
+        both[:, 1, 1] = np.einsum("jq,jqr,jr->j", to_std, blocks[own, :, own], to_std)
         # slope[i, j]: of r_ij in column i's parameters; r_ij = w_i'w_j / (s_i s_j).
-        r = self.weights @ self.weights.T / np.outer(scale, scale)
+        r = self.weights @ self.weights.T / np.outer(std, std)
         slope = np.zeros((d, d, k + 1))
-        slope[:, :, :k] = self.weights[None] / (scale[:, None] * scale[None])[:, :, None]
-        slope -= r[:, :, None] * (to_scale / scale[:, None])[:, None]
+        slope[:, :, :k] = self.weights[None] / (std[:, None] * std[None])[:, :, None]
+        slope -= r[:, :, None] * (to_std / std[:, None])[:, None]
         alone = np.einsum("ijq,iqr,ijr->ij", slope, blocks[own, :, own], slope)
         cross = np.einsum("ijq,iqjr,jir->ij", slope, blocks, slope)
         return both, np.asarray(alone + alone.T + 2.0 * cross)
@@ -265,7 +264,7 @@ class FactorModel:
 Model: TypeAlias = CovarianceModel | FactorModel
 
 
-# --- what rows say of a distribution --------------------------------------------------------------------------
+# --- scores of rows under a model --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -285,7 +284,7 @@ class Fold:
 @dataclass(frozen=True, eq=False)
 class Cells:
     """How cells are read: the columns that vary, u = (x - origin)/unit, and the level at which cells are cut off.
-    ``rows``: only these are looked at."""
+    ``rows``: only these count."""
 
     columns: NDArray[np.int64]
     origin: FloatArray
@@ -308,7 +307,7 @@ class Cells:
 @dataclass(frozen=True, eq=False)
 class Scores:
     """Sums over rows: weighted log density and score (or one of each for several distributions), outer products if
-    asked for."""
+    wanted."""
 
     log_likelihood: Any
     score: FloatArray
@@ -323,7 +322,7 @@ class Scores:
 
 
 def scores_of(evidence: Evidence, cells: Cells, model: Model, outer: bool = False, corrected: bool = False) -> Scores:
-    """Those of all rows under ``distribution``, with outer products if ``outer``, and ``corrected`` densities."""
+    """Those of all rows under ``model``, with outer products if ``outer``, and ``corrected`` densities."""
     return evidence.collect(partial(_scores_in, cells, model, outer, corrected), remember=False)
 
 
@@ -346,7 +345,7 @@ def _scores_in(cells: Cells, model: Model, outer: bool, corrected: bool, block: 
     return whole
 
 
-# --- up -----------------------------------------------------------------------------------------------
+# --- to the maximum -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -367,8 +366,8 @@ class Prior:
 
 
 @dataclass(frozen=True, eq=False)
-class Climbed:
-    """Where the climb ended. ``log_likelihood`` is without the prior; ``levels`` has every round's, with it."""
+class Maximum:
+    """Where the steps ended. ``log_likelihood`` is without the prior; ``levels`` has every round's, with it."""
 
     model: Model
     log_likelihood: float
@@ -396,9 +395,9 @@ def maximize(
     progress: Progress = no_progress,
     most_rounds: int = MOST_ROUNDS,
     to_gain: float = TO_GAIN,
-) -> Climbed:
-    """The most likely distribution of its kind, from ``distribution`` on. ``rows``: their weight and their
-    effective number. ``to_gain``: log-likelihood that may be left, a parameter."""
+) -> Maximum:
+    """The most likely model of its kind, from ``model`` on. ``rows``: their weight and their effective number.
+    ``to_gain``: log-likelihood that may be left, a parameter."""
     weight, effective = rows
     enough, wants_outer = to_gain * model.n_free * weight / effective, model.n_coordinates <= MOST_OUTER
     levels: list[float] = []
@@ -421,9 +420,7 @@ def maximize(
         root = np.sqrt(complete)
         if here.outer is not None:
             share = float(np.clip(model.n_coordinates / effective, _LEAST_COMPLETE, 1.0))
-            with suppress(
-                np.linalg.LinAlgError
-            ):  # products that drown in rounding, as of a distribution without an inverse
+            with suppress(np.linalg.LinAlgError):  # products that drown in rounding, as without an inverse covariance
                 root = np.asarray(np.linalg.cholesky(reference.metric(here.outer) + np.diag(share * complete)))
         slope, pairs = _whitened(root, here.gradient), list[tuple[FloatArray, FloatArray]]()
         most = min(_ROUNDS_A_STRETCH if wants_outer else most_rounds, most_rounds - len(levels))
@@ -441,7 +438,7 @@ def maximize(
                     break
                 length *= 0.5
             else:  # no step helps
-                return Climbed(here.model, here.log_likelihood, len(levels), False, tuple(levels))
+                return Maximum(here.model, here.log_likelihood, len(levels), False, tuple(levels))
             theta = theta + length * step
             before, slope, here = slope, _whitened(root, there.gradient), there
             change = before - slope
@@ -449,8 +446,8 @@ def maximize(
                 pairs = [*pairs[1 - _MEMORY :], (length * direction, change)]
             levels.append(here.value)
             words = f"round {len(levels)}, log-likelihood {here.log_likelihood:,.2f}"
-            progress(Step(CLIMBING, len(levels), most_rounds, words))
-    return Climbed(here.model, here.log_likelihood, len(levels), converged, tuple(levels))
+            progress(Step(MAXIMIZING, len(levels), most_rounds, words))
+    return Maximum(here.model, here.log_likelihood, len(levels), converged, tuple(levels))
 
 
 def _whitened(root: FloatArray, vector: FloatArray, back: bool = False) -> FloatArray:
@@ -479,7 +476,7 @@ def _direction(slope: FloatArray, pairs: list[tuple[FloatArray, FloatArray]]) ->
 
 
 def _nearby(cells: Cells, distributions: list[Model], block: Block) -> Scores:
-    """A question: what are corrections and scores under each of these distributions?"""
+    """A question: corrections and scores under each of these models."""
     u, censoring, weights = cells.of(block)
 
     def summed(model: Model) -> tuple[float, FloatArray]:
@@ -493,8 +490,8 @@ def _nearby(cells: Cells, distributions: list[Model], block: Block) -> Scores:
 def curvature(
     evidence: Evidence, cells: Cells, model: Model, prior: Prior, rows: tuple[float, float], outer: FloatArray
 ) -> Curvature:
-    """That of a distribution at its maximum, with the prior. ``outer``: of the scores there, in the distribution's
-    own coordinates."""
+    """That of a model at its maximum, with the prior. ``outer``: of the scores there, in the model's own
+    coordinates."""
     p = model.n_coordinates
     number = max(1, int(rows[1] / max(_WORK / p, _FEWEST_ROWS)))
     part = replace(cells, rows=None if number == 1 else Fold(0, number, True))
@@ -509,15 +506,15 @@ def curvature(
     return 0.5 * (bend + bend.T), model.metric(outer), slope
 
 
-def corrected(
-    evidence: Evidence, cells: Cells, climbed: Climbed, prior: Prior, rows: tuple[float, float]
-) -> tuple[Climbed, FloatArray, Curvature | None]:
-    """(the same climb a step further, with the corrected log-likelihood; the step; how the likelihood bends)."""
-    model, stay = climbed.model, np.zeros(climbed.model.n_coordinates)
+def correct(
+    evidence: Evidence, cells: Cells, maximum: Maximum, prior: Prior, rows: tuple[float, float]
+) -> tuple[Maximum, FloatArray, Curvature | None]:
+    """(the maximum a step further, with the corrected log-likelihood; the step; the curvature of the likelihood)."""
+    model, stay = maximum.model, np.zeros(maximum.model.n_coordinates)
     # A pass for every coordinate must be worth it, and rows enough for the outer products of scores.
     small = 0 < model.n_coordinates <= _MOST_COORDINATES and rows[1] > ROWS_A_PARAMETER * model.n_free
     record = scores_of(evidence, cells, model, outer=small, corrected=True)
-    here = replace(climbed, log_likelihood=record.log_likelihood)
+    here = replace(maximum, log_likelihood=record.log_likelihood)
     if record.outer is None:
         return here, stay, None
     around = curvature(evidence, cells, model, prior, rows, record.outer)
@@ -532,5 +529,5 @@ def corrected(
         level = scores_of(evidence, cells, moved, corrected=True).log_likelihood
         gain = prior.add(moved, level, stay)[0] - prior.add(model, record.log_likelihood, stay)[0]
         if gain > _KEPT * length * float(slope @ step):
-            return replace(climbed, model=moved, log_likelihood=level), length * step, around
+            return replace(maximum, model=moved, log_likelihood=level), length * step, around
     return here, stay, around

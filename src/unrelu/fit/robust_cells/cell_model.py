@@ -1,5 +1,5 @@
-"""The distribution of a table with bad cells and outlier rows, what it says of rows and cells, and how its shares
-are learned.
+"""The distribution of a table with bad cells and outlier rows, what it says of rows and cells, and how its shares are
+learned.
 
 A row is an outlier with probability ``row_share``; its cells are then independent of each other, with the masses
 ``row_mass`` of the background's bins. In every other row a cell is bad, and lies in bin k of its column, with
@@ -7,13 +7,13 @@ probability ``bad_share[k]``, whatever the others are. Those that are not are th
 The background says where bad cells lie: bins of every column, an atom at its floor, tails that fall as 1/x^2.
 
 How many cells are bad, bin by bin, and how many rows are outliers, is learned by EM while the densities stand. A bin is
-believed where it earns its keep: a share of p_k gains sum log(1 + odds) - n p_k of log-likelihood over n rows, and bins
+kept where it gains enough: a share of p_k gains sum log(1 + odds) - n p_k of log-likelihood over n rows, and bins
 that gain less than ``_LEAST_GAIN`` are taken for chance. What is left of them is so little that only a cell no normal
-column ever has counts as bad: a clean table is learned as if nothing had been looked for.
+column ever has counts as bad: a clean table is learned as if no cell could be bad.
 
 Cells that are bad and at their floor are zeros that stand for a failure, not for a low value. By itself a column hardly
-tells them from low values: with more zeros its mean is lower, and explains them. So the share p_j of a column is asked
-together with its mean and standard deviation, in the likelihood of its cells given the others of their rows,
+separates them from low values: with more zeros its mean is lower, and explains them. So the share p_j of a column is
+estimated together with its mean and standard deviation, in the likelihood of its cells given the others of their rows,
 
     sum_i w_i log m_ij,     m = (1 - p_j - others) P(y_j <= floor | rest of row i) + p_j                  at the floor,
 
@@ -37,7 +37,7 @@ from scipy.special import expit
 
 from unrelu.contracts import BoolArray, FloatArray
 from unrelu.errors import InvalidDataError
-from unrelu.kernels.cell_patterns import judge_cells
+from unrelu.kernels.cell_patterns import cell_log_odds
 from unrelu.kernels.cell_shares import bin_posteriors, find_bins, floor_scores
 from unrelu.model import RectifiedGaussian
 from unrelu.passes.engine import map_in_threads
@@ -50,7 +50,7 @@ _NOTHING = 1e-8  # weight below which a cell has none: a far one would be felt e
 _LEAST_NOISE = 1e-4  # of a column's variance, whatever the others say
 _LEAST_GAIN = 4.0  # of log-likelihood, by which a share of bad cells is more than chance
 _MOST_BAD = 0.5  # of a column's cells, and of all rows
-_ASSUMED_SHARE = 0.01  # of bad cells, where a model tells nothing of them
+_ASSUMED_SHARE = 0.01  # of bad cells, where a model has none
 # Of a normal column, in standard deviations: a bin is as wide as the column's own spread, lest it follows every value.
 _EDGES = np.array([-15.0, -10.0, -7.5, *range(-6, 7), 7.5, 10.0, 15.0])
 _NARROWEST = 0.3
@@ -62,12 +62,12 @@ _HALF_A_CELL = 0.5  # less of each bin: a bin that explains no cell vanishes (Fi
 _LEFT = 1e-4  # cells, of a bin that is not believed
 # Of cells at the floor
 _START = 0.005  # of the cells, to begin with: at none at all, few cells would speak for all
-_LEAST = 1e-4  # where scores are taken: at 0 one cell that cannot be genuine has no finite one
+_LEAST = 1e-4  # where scores are taken: at 0 one cell that cannot be an inlier has no finite one
 _STEPS = 4
 _LEAST_OWN_GAIN = 10.0
-_FARTHEST = 0.3  # standard deviations that a mean moves in a step, and the log of a norm
+_FARTHEST = 0.3  # standard deviations that a mean moves in a step, and the log of a standard deviation
 _LITTLE = 1e-9
-MOST_OF_A_COLUMN = 1.0 / 3.0  # that may be bad: beyond, the column is doubtful, not its cells
+MOST_OF_A_COLUMN = 1.0 / 3.0  # that may be bad: beyond, the column is not normal, rather than its cells bad
 
 Bins = NDArray[np.int64]
 
@@ -140,7 +140,7 @@ class Background:
         return np.asarray(mass / self.in_column(mass)[self.columns])
 
     def far_bins(self, middle: FloatArray, spread: FloatArray) -> BoolArray:
-        """Bins beyond four standard deviations, where no cell is genuine."""
+        """Bins beyond four standard deviations, where no cell is an inlier."""
         parts = []
         for centre, unit, edge in zip(middle, spread, self.edges, strict=True):
             z = (edge - centre) / unit
@@ -150,9 +150,9 @@ class Background:
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
-    """What a distribution sees in rows: the bins of their cells (-1: missing), log densities of the cells in bins
-    of mass 1 and as genuine ones (given the rest of their row), and of the rows with and without being outliers."""
+class CellDensities:
+    """Of rows, under a distribution: the bins of their cells (-1: missing), log densities of the cells in bins of mass
+    1 and as inliers (given the rest of their row), and of the rows with and without being outliers."""
 
     bins: Bins
     log_bin: FloatArray
@@ -163,9 +163,9 @@ class Look:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
-    """``cells`` (n x d): probability of being genuine in an inlier row, 0 where missing, and its ``log_odds``;
-    ``rows``: probability of being genuine, of every row; ``inlier``: of every cell, its row considered."""
+class CellProbabilities:
+    """``cells`` (n x d): probability of being an inlier in an inlier row, 0 where missing, and its ``log_odds``;
+    ``rows``: probability of being an inlier, of every row; ``inlier``: of every cell, its row considered."""
 
     cells: FloatArray
     log_odds: FloatArray
@@ -176,7 +176,7 @@ class Judged:
 @dataclass(frozen=True, eq=False)
 class CellModel:
     """See the module's text. ``floor``: at or below it a cell only says "not above". ``left``: columns of which so much
-    would be bad that the column is doubtful, not its cells: these are taken as they are."""
+    would be bad that the column is not normal, rather than its cells bad: these are taken as they are."""
 
     normal: Density
     floor: Annotated[FloatArray, "unbounded floats c"]
@@ -195,7 +195,7 @@ class CellModel:
 
     @classmethod
     def of_model(cls, model: RectifiedGaussian, floor_tolerance: float = 0.0) -> Self:
-        """Of a model that knows nothing of bad cells: one in a hundred, anywhere."""
+        """Of a model without bad cells: one in a hundred, anywhere."""
         by = model.scoring
         floor = by.floor + floor_tolerance
         spread = np.where(by.std > 0.0, by.std, 1.0)
@@ -229,60 +229,61 @@ class CellModel:
         values = np.maximum(values, _LEAST_NOISE)
         return np.ascontiguousarray((vectors / values) @ vectors.T), -float(np.log(values).sum())
 
-    def look(self, values: Values, predicting: bool = True, converged: bool = False) -> Look:
-        """What is to be seen in rows; ``predicting``: with what the rest of a row says of each cell.
+    def densities(self, values: Values, predicting: bool = True, converged: bool = False) -> CellDensities:
+        """Bins and log densities of rows; ``predicting``: with what the rest of a row says of each cell.
 
         ``converged``: as users see it, where rounds make do with one sweep over the floored cells.
         """
         bins, log_bin = self.background.places(values, self.floor)
-        scale = np.where(self.normal.varying, self.normal.scale, 1.0)
-        per_unit = np.log(scale) * (values > seen_above(self.floor, values))  # densities are per unit of scale
+        std = np.where(self.normal.varying, self.normal.scale, 1.0)
+        per_unit = np.log(std) * (values > seen_above(self.floor, values))  # densities are per standard deviation
         log_bad = np.maximum(self._log_odds[bins] + log_bin + per_unit, _NEVER)
         log_bad[(bins < 0) | ~self.normal.varying] = _NEVER
         ratios, log_row = np.empty(values.shape), np.empty(len(values))
         predicted = np.empty((2 if predicting else 0, *values.shape))
         (q, log_det), floor = self._distribution, seen_above(self.floor, values)
 
-        def judge(rows: slice) -> None:
-            given = (plain(values[rows]), (floor, self.normal.mean, scale, q), log_det, log_bad[rows], converged)
-            judge_cells(*given, ratios[rows], predicted[:, rows], log_row[rows])
+        def score(rows: slice) -> None:
+            given = (plain(values[rows]), (floor, self.normal.mean, std, q), log_det, log_bad[rows], converged)
+            cell_log_odds(*given, ratios[rows], predicted[:, rows], log_row[rows])
 
-        map_in_threads(judge, row_shares(len(values)))
+        map_in_threads(score, row_shares(len(values)))
         seen = bins >= 0
         log_row += np.where(seen, np.log1p(-self.bad_by_column) - per_unit, 0.0).sum(axis=1)
         log_outlier = np.where(seen, np.log(self.row_mass)[bins] + log_bin, 0.0).sum(axis=1)
-        return Look(bins, log_bin, ratios + log_bad - per_unit, predicted, log_row, log_outlier)
+        return CellDensities(bins, log_bin, ratios + log_bad - per_unit, predicted, log_row, log_outlier)
 
-    def weigh(self, look: Look) -> Judged:
-        """Probabilities by this distribution's shares; the densities are those of whoever looked."""
-        missing, constant = look.bins < 0, ~self.normal.varying
-        log_odds = np.maximum(self._log_odds[look.bins] + look.log_bin, _NEVER)
-        ratio = np.where(missing, 0.0, look.log_inlier - log_odds)
+    def probabilities_of(self, densities: CellDensities) -> CellProbabilities:
+        """Probabilities by this distribution's shares, from densities that another one with the same bins may have
+        given."""
+        missing, constant = densities.bins < 0, ~self.normal.varying
+        log_odds = np.maximum(self._log_odds[densities.bins] + densities.log_bin, _NEVER)
+        ratio = np.where(missing, 0.0, densities.log_inlier - log_odds)
         ratio[:, constant] = np.where(missing, 0.0, -_NEVER)[:, constant]
-        cells, rows = expit(ratio), 1.0 - self.outlier_probability(look)
+        cells, rows = expit(ratio), 1.0 - self.outlier_probability(densities)
         cells[:, self.left], ratio[:, self.left] = 1.0, -_NEVER
         cells[(cells < _NOTHING) | missing] = 0.0
         rows[rows < _NOTHING] = 0.0
         inlier = cells * rows[:, None]
         inlier[:, self.left] = cells[:, self.left]
-        return Judged(cells, ratio, rows, inlier)
+        return CellProbabilities(cells, ratio, rows, inlier)
 
-    def outlier_probability(self, look: Look) -> FloatArray:
+    def outlier_probability(self, densities: CellDensities) -> FloatArray:
         """Per row."""
         if self.row_share <= 0.0:
-            return np.zeros(len(look.log_row))
-        odds = np.log(self.row_share) - np.log1p(-self.row_share) + look.log_outlier - look.log_row
+            return np.zeros(len(densities.log_row))
+        odds = np.log(self.row_share) - np.log1p(-self.row_share) + densities.log_outlier - densities.log_row
         return np.asarray(expit(odds))
 
-    def log_densities(self, look: Look) -> FloatArray:
+    def log_densities(self, densities: CellDensities) -> FloatArray:
         """Of every row, whether it is an outlier or not."""
         with np.errstate(divide="ignore"):
-            outlier = np.log(self.row_share) + look.log_outlier
-        return np.asarray(np.logaddexp(np.log1p(-self.row_share) + look.log_row, outlier))
+            outlier = np.log(self.row_share) + densities.log_outlier
+        return np.asarray(np.logaddexp(np.log1p(-self.row_share) + densities.log_row, outlier))
 
-    def judge(self, values: Values, converged: bool = False) -> Judged:
-        """Rows and cells, by this distribution alone."""
-        return self.weigh(self.look(values, predicting=False, converged=converged))
+    def probabilities(self, values: Values, converged: bool = False) -> CellProbabilities:
+        """Of rows and cells, by this distribution alone."""
+        return self.probabilities_of(self.densities(values, predicting=False, converged=converged))
 
 
 def bad_probability(model: CellModel, scores: Density, values: Values) -> FloatArray:
@@ -290,7 +291,7 @@ def bad_probability(model: CellModel, scores: Density, values: Values) -> FloatA
 
     A cell off the constant of a column that never varies is bad for certain.
     """
-    bad = 1.0 - model.judge(values, converged=True).inlier
+    bad = 1.0 - model.probabilities(values, converged=True).inlier
     bad[scores.off_constants(values)] = 1.0
     return np.where(np.isnan(values), np.nan, bad)
 
@@ -298,35 +299,37 @@ def bad_probability(model: CellModel, scores: Density, values: Values) -> FloatA
 # --- shares ---------------------------------------------------------------------------------------
 
 
-def updated(
+def update_shares(
     model: CellModel,
-    look: Look,
+    densities: CellDensities,
     values: Values,
     weights: FloatArray,
     bins: BoolArray,
     rows: bool = True,
     choosing: bool = True,
 ) -> CellModel:
-    """The distribution with the shares that fit what was seen in ``values``.
+    """The distribution with the shares that fit the ``densities`` of ``values``.
 
-    ``bins`` in which cells may be bad, and whether ``rows`` may; ``choosing``: only bins and rows that earn their keep.
+    ``bins`` in which cells may be bad, and whether ``rows`` may; ``choosing``: only bins and rows that gain enough.
     """
-    outliers, share, mass = _outlier_rows(model, look, weights, rows, choosing)
+    outliers, share, mass = _outlier_rows(model, densities, weights, rows, choosing)
     weights, at_floor, allowed = weights * (1.0 - outliers), model.background.first_bins, bins.copy()
     if choosing:
         allowed[at_floor] = False
-    bad = _bad_cells(model, look, weights, allowed, choosing)
+    bad = _bad_cells(model, densities, weights, allowed, choosing)
     if choosing:
-        floored = floor_shares(model, look, values, weights, bad, bins[at_floor])
+        floored = floor_shares(model, densities, values, weights, bad, bins[at_floor])
         bad[at_floor] = np.maximum(bad[at_floor], floored)
     return replace(model, bad_share=bad, row_share=share, row_mass=mass)
 
 
-def _bad_cells(model: CellModel, look: Look, weights: FloatArray, allowed: BoolArray, choosing: bool) -> FloatArray:
-    """Shares of the bins that are ``allowed``; ``choosing``: of those that earn their keep."""
+def _bad_cells(
+    model: CellModel, densities: CellDensities, weights: FloatArray, allowed: BoolArray, choosing: bool
+) -> FloatArray:
+    """Shares of the bins that are ``allowed``; ``choosing``: of those that gain enough."""
     background, columns = model.background, model.background.columns
-    inlier = np.exp(np.clip(look.log_inlier - look.log_bin, -700.0, 700.0))
-    n = np.maximum(background.in_column(background.counted(look.bins, weights)), 1.0)[columns]
+    inlier = np.exp(np.clip(densities.log_inlier - densities.log_bin, -700.0, 700.0))
+    n = np.maximum(background.in_column(background.counted(densities.bins, weights)), 1.0)[columns]
 
     def bounded(shares: FloatArray) -> FloatArray:
         total = background.in_column(shares)
@@ -338,7 +341,7 @@ def _bad_cells(model: CellModel, look: Look, weights: FloatArray, allowed: BoolA
             shares = bounded(shares)
             sums = np.zeros((2 if left_to_do == 1 else 1, background.n_bins))
             left = 1.0 - background.in_column(shares)[columns]
-            bin_posteriors(look.bins, inlier, weights, np.stack([shares, left]), sums)
+            bin_posteriors(densities.bins, inlier, weights, np.stack([shares, left]), sums)
             shares = np.maximum(sums[0] - _HALF_A_CELL, 0.0) / n * allowed
         if not choosing or not (poor := (shares > 0.0) & (sums[1] - n * shares < _LEAST_GAIN)).any():
             break
@@ -356,7 +359,7 @@ def with_outlier_rows(model: CellModel, values: Values, weights: FloatArray, out
 
 
 def _outlier_rows(
-    model: CellModel, look: Look, weights: FloatArray, allowed: bool, choosing: bool
+    model: CellModel, densities: CellDensities, weights: FloatArray, allowed: bool, choosing: bool
 ) -> tuple[FloatArray, float, FloatArray]:
     """(probability of every row to be an outlier, their share, masses of their cells)."""
     n, none = float(weights.sum()), np.zeros(len(weights))
@@ -364,14 +367,16 @@ def _outlier_rows(
     if share <= 0.0 or not allowed:
         return none, 0.0, model.row_mass
     for _ in range(_ROW_ROUNDS):
-        outliers = replace(model, row_share=share).outlier_probability(look)
+        outliers = replace(model, row_share=share).outlier_probability(densities)
         share = min((float(weights @ outliers) - 1.0) / n, _MOST_BAD)
         if share <= 0.0:
             return none, 0.0, model.row_mass
-    in_bin = model.background.counted(look.bins, weights * outliers)
+    in_bin = model.background.counted(densities.bins, weights * outliers)
     mass = model.background.masses(in_bin)
     if choosing:
-        gain = float(weights @ np.logaddexp(np.log1p(-share), np.log(share) + look.log_outlier - look.log_row))
+        gain = float(
+            weights @ np.logaddexp(np.log1p(-share), np.log(share) + densities.log_outlier - densities.log_row)
+        )
         # As many numbers as there are bins in use, but no more than half of the outliers' cells.
         numbers = min(float(np.count_nonzero(in_bin > 1.0)), 0.5 * share * n * len(model.floor))
         if gain < 0.5 * np.log(n) * numbers:
@@ -391,7 +396,12 @@ def too_many(bad: NDArray[Any], there: NDArray[Any]) -> BoolArray:
 
 
 def floor_shares(
-    model: CellModel, look: Look, values: Values, weights: FloatArray, others: FloatArray, open_columns: BoolArray
+    model: CellModel,
+    densities: CellDensities,
+    values: Values,
+    weights: FloatArray,
+    others: FloatArray,
+    open_columns: BoolArray,
 ) -> FloatArray:
     """Of every column the share of its cells that are bad and at the floor, 0 unless in ``open_columns``.
 
@@ -399,32 +409,32 @@ def floor_shares(
     """
     at_floor = model.background.first_bins
     normal = np.stack([model.normal.mean, np.where(model.normal.varying, model.normal.scale, 1.0)])
-    asked = np.flatnonzero(open_columns & model.normal.varying & np.isfinite(model.floor))
+    at = np.flatnonzero(open_columns & model.normal.varying & np.isfinite(model.floor))
     found = np.zeros(len(model.floor))
-    if len(asked) == 0:
+    if len(at) == 0:
         return found
     shares = others.copy()
     shares[at_floor] = 0.0
-    room = np.maximum(_MOST_BAD - model.background.in_column(shares)[asked], 0.0)
-    found[asked] = np.minimum(np.maximum(model.bad_share[at_floor[asked]], _START), room)
+    room = np.maximum(_MOST_BAD - model.background.in_column(shares)[at], 0.0)
+    found[at] = np.minimum(np.maximum(model.bad_share[at_floor[at]], _START), room)
     for _ in range(_STEPS):
-        found[asked] = np.maximum(found[asked], _LEAST)
+        found[at] = np.maximum(found[at], _LEAST)
         shares[at_floor] = found
         gradient, information = np.zeros((len(found), 3)), np.zeros((len(found), 3, 3))
         floor_scores(
-            plain(values), seen_above(model.floor, values), look.bins, look.log_bin, look.predicted, weights,
-            normal, shares, 1.0 - model.background.in_column(shares), gradient, information,
+            plain(values), seen_above(model.floor, values), densities.bins, densities.log_bin, densities.predicted,
+            weights, normal, shares, 1.0 - model.background.in_column(shares), gradient, information,
         )  # fmt: skip
-        gradient, information = gradient[asked], information[asked]
+        gradient, information = gradient[at], information[at]
         both = information[:, :2, :2] + _LITTLE * np.eye(2)
         follow = np.linalg.solve(both, np.stack([information[:, :2, 2], gradient[:, :2]], axis=2))
         s = np.maximum(information[:, 2, 2] - np.einsum("jk,jk->j", information[:, 2, :2], follow[:, :, 0]), _LITTLE)
-        t = gradient[:, 2] - np.einsum("jk,jk->j", information[:, 2, :2], follow[:, :, 1]) + s * found[asked]
+        t = gradient[:, 2] - np.einsum("jk,jk->j", information[:, 2, :2], follow[:, :, 1]) + s * found[at]
         new = np.minimum(_together(s, t), room)
-        step = follow[:, :, 1] - follow[:, :, 0] * (new - found[asked])[:, None]
-        by_bias, by_norm = np.clip(step, -_FARTHEST, _FARTHEST).T
-        normal[:, asked] = normal[0, asked] + normal[1, asked] * by_bias, normal[1, asked] * np.exp(by_norm)
-        found[asked] = new
+        step = follow[:, :, 1] - follow[:, :, 0] * (new - found[at])[:, None]
+        by_mean, by_std = np.clip(step, -_FARTHEST, _FARTHEST).T
+        normal[:, at] = normal[0, at] + normal[1, at] * by_mean, normal[1, at] * np.exp(by_std)
+        found[at] = new
     return found
 
 

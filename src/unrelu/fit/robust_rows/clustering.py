@@ -1,10 +1,10 @@
 """A given number of rectified Gaussians, fitted to all rows: the mixture that the robust method grows, without noise.
 
-    sample of the rows --> starts (growth, and seeds far apart) --> the best two settle --> EM on all rows
+    sample of the rows --> starts (growth, and seeds far apart) --> the best two converge --> EM on all rows
         --> a few rounds by the converged density, which is the one that users see
 
 EM finds the nearest maximum only, so it is started in several ways on a sample, a few rounds each (Biernacki, Celeux
-and Govaert 2003). Starts in which a component has no rows, or rests on the copies of one row, whose likelihood knows
+and Govaert 2003). Starts in which a component has no rows, or rests on the copies of one row, whose likelihood has
 no bound but the prior's, are passed over.
 """
 
@@ -36,14 +36,14 @@ from unrelu.fit.robust_rows.growth import SampledRows, candidates
 from unrelu.fit.robust_rows.mixture import (
     ColumnIndex,
     Component,
+    EMState,
     GaussianComponent,
     Mixture,
     MixtureMoments,
     RowIndex,
     Setting,
-    Settled,
+    run_em,
     selected,
-    settle,
 )
 from unrelu.fit.robust_rows.table import prior_record, standardized, varying_columns
 from unrelu.fit.shrinkage import scoring_correlation
@@ -90,25 +90,25 @@ def fit_mixture(
     subsample = evidence.collect(question, remember=False)
     columns = varying_columns(subsample, assumptions, n_components, evidence.feature_names)
     # The other columns are constant in the whole table, or so rarely different that the sample did not see it. All
-    # columns are looked at, so that diagnostics about any of them are told, once.
+    # columns are fitted, so that every warning about one of them is given, once.
     others = np.setdiff1d(np.arange(len(assumptions.floor)), columns)
     alone = fit_columns(evidence.collect(PairMomentsQuestion.under(assumptions)), assumptions, evidence.feature_names)
-    shared = SharedColumns(others, alone.mean[others], alone.scale[others], alone.floor[others])
+    shared = SharedColumns(others, alone.mean[others], alone.std[others], alone.floor[others])
     rng = np.random.default_rng(seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
         trial = Trial.of(subsample, columns, assumptions, rng)
         with one_blas_thread():  # for many small products threads cost more than they give
             start = trial.best_start(n_components, n_init, rng, progress)
-        settled = settle(evidence, start.mixture, most_rounds, progress, columns)
-        rounds, converged = settled.rounds, settled.rounds < most_rounds
+        state = run_em(evidence, start.mixture, most_rounds, progress, columns)
+        rounds, converged = state.rounds, state.rounds < most_rounds
         if n_components > 1:  # one component has all rows, however dense they are
-            settled = settle(evidence, settled.mixture, _CONVERGED_ROUNDS, progress, columns, converged=True)
-            rounds += settled.rounds
-    if trial.collapsed(settled.mixture).any():
-        what = "A component rests on one row, or on the copies of one: its standard deviations say little."
+            state = run_em(evidence, state.mixture, _CONVERGED_ROUNDS, progress, columns, converged=True)
+            rounds += state.rounds
+    if trial.collapsed(state.mixture).any():
+        what = "A component rests on one row, or on the copies of one: its standard deviations mean little."
         warn(f"{what} Drop these rows if they are an artefact, or take fewer components.", "duplicated-rows")
-    found = settled.mixture.finished()
+    found = state.mixture.finished()
     order = np.argsort(-found.shares, kind="stable")
     mixture = Mixture(tuple(found.components[k] for k in order), found.shares[order])
     final = evidence.collect(partial(_likelihood, mixture, columns, shared), remember=False)
@@ -144,16 +144,16 @@ def _for_scores(component: Component, n_rows: float) -> GaussianComponent:
 
 @dataclass(frozen=True, eq=False)
 class SharedColumns:
-    """Columns too constant to tell components apart: independent, and the same in all components."""
+    """Columns too constant to separate components: independent, and the same in all components."""
 
     columns: Annotated[ColumnIndex, "ints s"]
     mean: Annotated[FloatArray, "floats s"]
-    scale: Annotated[FloatArray, "floats s"]
+    std: Annotated[FloatArray, "floats s"]
     floor: Annotated[FloatArray, "unbounded floats s"]
 
     @cached_property
     def _density(self) -> Density:
-        return Density(self.mean, self.scale, np.eye(len(self.mean)), self.floor)
+        return Density(self.mean, self.std, np.eye(len(self.mean)), self.floor)
 
     def log_density(self, values: Values) -> FloatArray:
         """Per row."""
@@ -178,7 +178,7 @@ class FittedMixture:
 
     @property
     def n_parameters(self) -> int:
-        return self.mixture.n_parameters + 2 * int(np.count_nonzero(self.shared.scale))
+        return self.mixture.n_parameters + 2 * int(np.count_nonzero(self.shared.std))
 
     def probabilities(self, values: Values) -> FloatArray:
         """Of the components, n x K."""
@@ -197,9 +197,9 @@ class FittedMixture:
 
         def of_all(correlation: FloatArray) -> FloatArray:
             covariance = np.zeros((len(floor), len(floor)))
-            scales = np.outer(component.scale, component.scale)
-            covariance[np.ix_(self.columns, self.columns)] = scales * correlation
-            covariance[self.shared.columns, self.shared.columns] = self.shared.scale**2
+            stds = np.outer(component.std, component.std)
+            covariance[np.ix_(self.columns, self.columns)] = stds * correlation
+            covariance[self.shared.columns, self.shared.columns] = self.shared.std**2
             return covariance
 
         mean = np.empty(len(floor))
@@ -210,7 +210,7 @@ class FittedMixture:
 
 
 def _likelihood(mixture: Mixture, columns: ColumnIndex, shared: SharedColumns, block: Block) -> MixtureMoments:
-    """A question: how likely are the rows of a block? No more is asked."""
+    """A question: the log-likelihood of the rows of a block, and no more."""
     weights = np.ones(len(block.values)) if block.weights is None else block.weights
     density = mixture.posterior(selected(block.values, columns), converged=True)[1]
     level = float(weights @ (density + shared.log_density(block.values)))
@@ -249,10 +249,10 @@ class Trial:
 
     def best_start(
         self, n_components: int, n_init: int, rng: np.random.Generator, progress: Progress = no_progress
-    ) -> Settled:
-        """The most likely of the starts that are sound, settled on the sample."""
-        if n_components == 1:  # whose rows are all rows: nothing to settle
-            return self.settled(self.one(), 1)
+    ) -> EMState:
+        """The most likely of the starts that are sound, after EM on the sample."""
+        if n_components == 1:  # whose rows are all rows: one round is all
+            return self.run_em(self.one(), 1)
         starts = []
         for k in range(n_init):
             progress(Step(STARTS, k, n_init + 1, "rows far apart"))
@@ -262,40 +262,40 @@ class Trial:
             starts.append(grown)
         starts = [start for start in starts if self.is_sound(start.mixture)] or starts
         starts.sort(key=lambda start: -start.log_likelihood)
-        finalists = [self.settled(start.mixture, _SAMPLE_ROUNDS) for start in starts[:_FINALISTS]]
+        finalists = [self.run_em(start.mixture, _SAMPLE_ROUNDS) for start in starts[:_FINALISTS]]
         finalists = [start for start in finalists if self.is_sound(start.mixture)] or finalists
         return max(finalists, key=lambda start: start.log_likelihood)
 
-    def seeded(self, n_components: int, rng: np.random.Generator) -> Settled:
+    def seeded(self, n_components: int, rng: np.random.Generator) -> EMState:
         """A start from rows far apart, each with the rows nearest to it; from other rows if that is not sound."""
         for _ in range(_SEEDINGS_PER_START):
             nearest = k_means(self.z, n_components, rng)
             parts = [nearest == k for k in range(n_components)]
             totals = np.array([self.rows.weights[part].sum() for part in parts]) + 1.0 / n_components
-            start = self.settled(Mixture(tuple(self.cluster(part) for part in parts), totals / totals.sum()))
+            start = self.run_em(Mixture(tuple(self.cluster(part) for part in parts), totals / totals.sum()))
             if self.is_sound(start.mixture):
                 break
         return start
 
-    def grown(self, n_components: int) -> Settled | None:
+    def grown(self, n_components: int) -> EMState | None:
         """A start from one Gaussian, with one more at a time where that is most likely; None if it finds no place."""
-        settled = self.settled(self.one())
+        state = self.run_em(self.one())
         once = replace(self.rows, weights=np.ones(len(self.z)))  # copies make no better place for a component
         trying = replace(self.setting, nearest_one=False)
         for k in range(2, n_components + 1):
-            mixture = settled.mixture
+            mixture = state.mixture
             more = [
-                self.settled(mixture.with_component(replace(component, setting=self.setting), 1.0 / k), _GROWTH_ROUNDS)
+                self.run_em(mixture.with_component(replace(component, setting=self.setting), 1.0 / k), _GROWTH_ROUNDS)
                 for component in candidates(once, mixture, trying)
             ]
             more = [start for start in more if self.is_sound(start.mixture)]
             if not more:
                 return None
-            settled = max(more, key=lambda start: start.log_likelihood)
-        return settled
+            state = max(more, key=lambda start: start.log_likelihood)
+        return state
 
-    def settled(self, mixture: Mixture, most_rounds: int = _FIRST_ROUNDS) -> Settled:
-        return settle(self.rows.evidence, mixture, most_rounds)
+    def run_em(self, mixture: Mixture, most_rounds: int = _FIRST_ROUNDS) -> EMState:
+        return run_em(self.rows.evidence, mixture, most_rounds)
 
     def cluster(self, part: BoolArray) -> GaussianComponent:
         return self.rows.gaussian_on(part, self.setting)

@@ -1,7 +1,8 @@
-"""Which rows are outliers, how surely, and which of their cells; a table judged block by block, wherever its rows live.
+"""Which rows are outliers, how surely, and which of their cells; a table scored block by block, wherever its rows live.
 
-The score of a row is log f(x) + log P(genuine | x): how likely the genuine model finds it, and, where the table had
-groups of outliers, whether it is rather one of those. p-values compare it with rows simulated from the model.
+The score of a row is log f(x) + log P(inlier | x): its log density under the model of the inliers, and, where the table
+had groups of outliers, the probability that it is of none of those. p-values compare it with rows simulated from the
+model.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Driver = tuple[int, float]  # a column, and how outlying its cell is in signed s
 
 @dataclass(frozen=True, eq=False)
 class OutlierScores:
-    """A model, its groups of outliers if it knows any, and the scores its own rows have."""
+    """A model, its groups of outliers if there are any, and the scores its own rows have."""
 
     scores: Density
     mixture: Mixture | None
@@ -47,7 +48,7 @@ class OutlierScores:
 
     @classmethod
     def of(cls, learned: Learned, floor_tolerance: float = 0.0, seed: int = 0) -> Self:
-        """From a fit; a robust one also knows groups of outliers."""
+        """From a fit; a robust one also has groups of outliers."""
         if not isinstance(learned, RobustLearned):
             return cls.of_model(learned.distribution, floor_tolerance, seed)
         return cls.of_model(learned.distribution, floor_tolerance, seed, learned.mixture, learned.columns)
@@ -84,7 +85,7 @@ class OutlierScores:
 
 
 def score_threshold(scores: OutlierScores, false_alarm_rate: float) -> float:
-    """The lowest score that is no outlier: ``score < threshold`` says exactly what ``p_value < rate`` says.
+    """The lowest score that is no outlier: ``score < threshold`` holds exactly where ``p_value < rate`` does.
 
     Found by bisection down to neighbouring floats, since p-values step and a formula would round to the other side.
     """
@@ -116,20 +117,20 @@ class OutlierCells:
         return type(self)({**self.drivers, **other.drivers}, {**self.whole, **other.whole})
 
 
-def strange_cells(
+def outlying_cells(
     scorer: OutlierScores, rows: RowIndex, whole: frozenset[int], negated: tuple[bool, ...], block: Block
 ) -> OutlierCells:
     """A question, of some rows, given in order: which of their cells are outlying? This costs d times a score. All
-    cells of the rows ``whole`` are told."""
+    cells of the rows ``whole`` are returned."""
     start, end = np.searchsorted(rows, [block.first_row, block.first_row + len(block.values)])
-    asked = rows[start:end]
-    cells = scorer.scores.cell_outlier_score(block.values[asked - block.first_row])
+    some = rows[start:end]
+    cells = scorer.scores.cell_outlier_score(block.values[some - block.first_row])
     if negated:
         cells[:, list(negated)] *= -1.0
     size = np.where(np.isnan(cells), 0.0, np.abs(cells))
     order = np.argsort(-size, axis=1, kind="stable")[:, :_MOST_DRIVERS]
     found = OutlierCells({}, {})
-    for i, row in enumerate(asked.tolist()):
+    for i, row in enumerate(some.tolist()):
         # The most outlying cell of a row, unless it is not outlying at all, and up to two more that are by themselves.
         least = [0.0] + [_NOTABLE] * (_MOST_DRIVERS - 1)
         named = [j for j, low in zip(order[i].tolist(), least, strict=False) if size[i, j] > low]
@@ -141,11 +142,11 @@ def strange_cells(
 
 @dataclass(frozen=True, eq=False)
 class Verdict:
-    """What is said of every row of a table.
+    """Scores of every row of a table, and of the cells of some.
 
     ``scores`` and ``p_values``: one per row; rows that score below ``threshold`` are ``flagged``. ``top``: the rows
-    that score lowest, from the lowest up. ``cells``: those of the top rows, and of all flagged rows where these were
-    asked for. ``model_scores``: what rows of the model itself score, sorted.
+    that score lowest, from the lowest up. ``cells``: those of the top rows, and of all flagged rows where these are
+    wanted. ``model_scores``: what rows of the model itself score, sorted.
     """
 
     scores: FloatArray
@@ -160,9 +161,12 @@ class Verdict:
         return np.asarray(self.scores < self.threshold)
 
     def drivers(self, row: int) -> list[Driver]:
-        """Why a row is outlying, if its cells were looked at: at most three cells."""
+        """Why a row is outlying, if its cells were scored: at most three cells."""
         if row not in self.cells.drivers:
-            raise LookupError(f"The cells of row {row:,} were not looked at: only those of the rows asked for are.")
+            raise LookupError(
+                f"The cells of row {row:,} have no scores: those of the top rows have, and with cells_of='flagged'"
+                " those of all flagged rows."
+            )
         return self.cells.drivers[row]
 
 
@@ -175,7 +179,7 @@ def judge_rows(
     every_flagged: bool = False,
     progress: Progress = no_progress,
 ) -> Verdict:
-    """Score every row, and look at the cells of the ``top`` most outlying, or also of all that score below the
+    """Score every row, and the cells of the ``top`` most outlying, or also of all that score below the
     threshold.
 
     ``samples`` show columns as the assumptions have them; drivers are signed as the table is.
@@ -185,7 +189,7 @@ def judge_rows(
     wanted = np.union1d(most_outlying, np.flatnonzero(scores < threshold)) if every_flagged else np.sort(most_outlying)
     cells = OutlierCells({}, {})
     if len(wanted):
-        engine = engine_for(samples, progress, "Looking at the cells of the most outlying rows")
+        engine = engine_for(samples, progress, "Scoring the cells of the most outlying rows")
         whole = frozenset(most_outlying.tolist())
-        cells = engine.collect(samples, partial(strange_cells, scorer, wanted, whole, assumptions.negated))
+        cells = engine.collect(samples, partial(outlying_cells, scorer, wanted, whole, assumptions.negated))
     return Verdict(scores, scorer.tail.p_value(scores), threshold, most_outlying, cells, scorer.tail.scores)

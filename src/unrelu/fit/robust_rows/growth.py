@@ -1,7 +1,7 @@
 """How many components: one more as long as the BIC falls, from the best start and any other that leads elsewhere.
 
-A new component is tried in several places, a few rounds of EM each; the most promising is run until its BIC is
-settled, or until it is clear that it will not pay.
+A new component is tried in several places, a few rounds of EM each; the most promising is run until its BIC has
+converged, or until it is clear that it will not pay.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import numpy as np
 
 from unrelu.contracts import Block, BoolArray, Evidence, FloatArray, Progress, Step, no_progress
 from unrelu.fit.robust_rows.mixture import (
-    SETTLED,
+    TO_GAIN,
     Component,
+    EMState,
     GaussianComponent,
     IndependentComponent,
     Mixture,
     NoiseComponent,
     RepeatedRowComponent,
     Setting,
-    Settled,
     column_edges,
     gaussian_from,
-    settle,
+    run_em,
     weighted_rows,
 )
 from unrelu.fit.robust_rows.table import Start, standardized
@@ -47,7 +47,7 @@ _MOST_GAIN = 4.0  # log density a row, per standard deviation of the inlier rows
 _FAR = 20.0  # spreads, beyond which it does not matter how far
 _CALIBRATION_ROWS = 4000
 _ROUNDS_OF_ONE = 10
-_SAME_ROWS = 0.95  # judged alike
+_SAME_ROWS = 0.95  # kept or left out alike
 _WIDE, _MOST_FACTORS = 100, 20  # columns, beyond which so few factors make densities far cheaper
 _ROUNDS_FOR_FACTORS = 3
 _NEAR = 1.0  # log-likelihood to be gained by rounds that a choice need not wait for
@@ -55,7 +55,7 @@ _NEAR = 1.0  # log-likelihood to be gained by rounds that a choice need not wait
 
 @dataclass(frozen=True, eq=False)
 class SampledRows:
-    """The rows in memory on which components are tried, as values and as evidence. ``progress`` hears of the rounds
+    """The rows in memory on which components are tried, as values and as evidence. ``progress`` gets the rounds
     of EM on them."""
 
     values: Values
@@ -68,16 +68,16 @@ class SampledRows:
         samples = ArraySamples(values, weights=weights, block_rows=max(len(values), 1))
         return cls(values, weights, Evidence(samples, LocalEngine()), progress)
 
-    def settled(self, mixture: Mixture, most_rounds: int) -> Settled:
-        return settle(self.evidence, mixture, most_rounds, self._told(mixture))
+    def run_em(self, mixture: Mixture, most_rounds: int) -> EMState:
+        return run_em(self.evidence, mixture, most_rounds, self._naming_groups(mixture))
 
-    def run_on(self, settled: Settled) -> Settled:
+    def run_on(self, state: EMState) -> EMState:
         """EM until hardly anything is to be gained."""
-        while not settled.is_within(SETTLED):
-            settled = settled.run_on(self.evidence, self._told(settled.mixture))
-        return settled
+        while not state.is_within(TO_GAIN):
+            state = state.run_on(self.evidence, self._naming_groups(state.mixture))
+        return state
 
-    def _told(self, mixture: Mixture) -> Progress:
+    def _naming_groups(self, mixture: Mixture) -> Progress:
         tried = f"{len(mixture.components)} groups"
         return lambda step: self.progress(Step(CHOOSING, words=f"{tried}, {step.words}"))
 
@@ -96,7 +96,7 @@ def choose_mixture(
     setting: Setting,
     most: int,
     rng: np.random.Generator,
-) -> Settled:
+) -> EMState:
     """The mixture of lowest BIC, from the best start and any other that leads to other rows."""
     normals = rng.standard_normal((_CALIBRATION_ROWS, rows.values.shape[1]))
     noise = noise_below(starts[0].component, normals)
@@ -106,37 +106,37 @@ def choose_mixture(
         return Mixture((component, *repeats, noise), shares / shares.sum())
 
     setting = with_factors(rows, with_side_components(starts[0].component), setting)
-    found: list[Settled] = []
+    found: list[EMState] = []
     kept_by: list[BoolArray] = []
     for k, start in enumerate(starts):
         rows.progress(Step(CHOOSING, k, len(starts), f"from start {k + 1}"))
         component = replace(start.component, setting=setting)
-        one = rows.settled(with_side_components(component), _ROUNDS_OF_ONE)
+        one = rows.run_em(with_side_components(component), _ROUNDS_OF_ONE)
         if not found:  # the level of the first goes for all, so that their likelihoods compare
             noise = noise_below(one.mixture.main_component, normals)
         parts = tuple(noise if isinstance(part, NoiseComponent) else part for part in one.mixture.components)
-        one = rows.settled(Mixture(parts, one.mixture.shares), _ROUNDS_OF_ONE)
+        one = rows.run_em(Mixture(parts, one.mixture.shares), _ROUNDS_OF_ONE)
         kept = one.mixture.posterior(rows.values)[0][:, one.mixture.main] > 0.5
         if any(np.mean(kept == other) > _SAME_ROWS for other in kept_by):
             continue
         kept_by.append(kept)
         base = with_side_components(component)
         for row in repeats:  # those that the model does not explain are kept: they lower the BIC
-            fewer = rows.settled(one.mixture.without(one.mixture.components.index(row)), _ROUNDS_OF_ONE)
+            fewer = rows.run_em(one.mixture.without(one.mixture.components.index(row)), _ROUNDS_OF_ONE)
             if fewer.hoped_bic <= one.hoped_bic:
                 one, base = fewer, base.without(base.components.index(row))
         found.append(grow(rows, rows.run_on(one), base, setting, most))
-    return min(found, key=lambda settled: settled.bic)
+    return min(found, key=lambda state: state.bic)
 
 
 def with_factors(rows: SampledRows, mixture: Mixture, setting: Setting) -> Setting:
     """The setting of a wide table whose inlier rows are as likely by a few factors as by all correlations.
 
-    Asked once: a component that went from one to the other would never settle.
+    Chosen once: EM of a component that went from one to the other would never converge.
     """
     if rows.values.shape[1] <= _WIDE:
         return setting
-    mixture = rows.settled(mixture, _ROUNDS_FOR_FACTORS).mixture
+    mixture = rows.run_em(mixture, _ROUNDS_FOR_FACTORS).mixture
     inlier = mixture.posterior(rows.values)[0][:, mixture.main]
     _, pairs, n = setting.fit(setting.question(rows.weighted(inlier)))
     return replace(setting, factors=enough_factors(pairs, n, _MOST_FACTORS))
@@ -151,32 +151,32 @@ def noise_below(component: GaussianComponent, normals: FloatArray) -> NoiseCompo
     return NoiseComponent(level, distribution.log_cell_unit, component.setting.floor)
 
 
-def grow(rows: SampledRows, settled: Settled, base: Mixture, setting: Setting, most: int) -> Settled:
-    """Add components to ``settled`` while that lowers the BIC, up to ``most`` Gaussian or scattered ones.
+def grow(rows: SampledRows, state: EMState, base: Mixture, setting: Setting, most: int) -> EMState:
+    """Add components to ``state`` while that lowers the BIC, up to ``most`` Gaussian or scattered ones.
 
     The first is tried beside ``base`` instead: a fit to all rows may already have been drawn to the outliers.
     """
-    while sum(component.n_parameters > 0 for component in settled.mixture.components) < most:
-        grown = one_more(rows, base, setting, settled.bic)
+    while sum(component.n_parameters > 0 for component in state.mixture.components) < most:
+        grown = one_more(rows, base, setting, state.bic)
         if grown is None:
             break
         rows.progress(Step(CHOOSING, words=f"{len(grown.mixture.components)} groups lower the BIC to {grown.bic:,.0f}"))
-        settled, base = grown, grown.mixture
-    return rows.run_on(settled)
+        state, base = grown, grown.mixture
+    return rows.run_on(state)
 
 
-def one_more(rows: SampledRows, mixture: Mixture, setting: Setting, to_beat: float) -> Settled | None:
+def one_more(rows: SampledRows, mixture: Mixture, setting: Setting, to_beat: float) -> EMState | None:
     """The best mixture with one more component, or None where none has a BIC below ``to_beat``.
 
     A race: all candidates run on until they can no longer catch up with the best of them.
     """
 
-    def run_on(settled: Settled) -> Settled:
-        return settled if settled.is_within(_NEAR) else settled.run_on(rows.evidence)
+    def run_on(state: EMState) -> EMState:
+        return state if state.is_within(_NEAR) else state.run_on(rows.evidence)
 
-    def has_inlier_majority(settled: Settled) -> bool:
-        """Scattered rows may be fewer than the genuine ones only: histograms fit any table that is not quite normal."""
-        found = settled.mixture
+    def has_inlier_majority(state: EMState) -> bool:
+        """Scattered rows may be fewer than the inlier ones only: histograms fit any table that is not quite normal."""
+        found = state.mixture
         scattered = [isinstance(component, IndependentComponent) for component in found.components]
         return bool(found.shares[scattered].sum() < found.shares[found.main])
 
@@ -185,14 +185,14 @@ def one_more(rows: SampledRows, mixture: Mixture, setting: Setting, to_beat: flo
     if (background := scattered_candidate(rows, mixture, setting)) is not None:
         tried.append(background)
     racing = map_in_threads(
-        lambda component: settle(rows.evidence, mixture.with_component(component, _SHARE), first_rounds), tried
+        lambda component: run_em(rows.evidence, mixture.with_component(component, _SHARE), first_rounds), tried
     )
     racing = list(filter(has_inlier_majority, racing))
     while racing:
-        best = min(racing, key=lambda settled: settled.bic)
+        best = min(racing, key=lambda state: state.bic)
         bound = min(best.bic, to_beat)
-        racing = [settled for settled in racing if settled is best or settled.hoped_bic < bound]
-        if all(settled.is_within(_NEAR) or settled.hoped_bic >= to_beat for settled in racing):
+        racing = [state for state in racing if state is best or state.hoped_bic < bound]
+        if all(state.is_within(_NEAR) or state.hoped_bic >= to_beat for state in racing):
             return best if best.bic < to_beat else None
         rows.progress(Step(CHOOSING, words=f"{len(racing)} ways to add a group, the best with BIC {best.bic:,.0f}"))
         racing = list(filter(has_inlier_majority, map_in_threads(run_on, racing)))
@@ -203,7 +203,7 @@ def candidates(rows: SampledRows, mixture: Mixture, setting: Setting) -> Iterato
     """Gaussians that may explain what ``mixture`` does not: rows of its main component, or of none."""
     found = _badly_explained(rows, mixture)
     main, (n, d) = mixture.main_component, rows.values.shape
-    # Rows that gain more than overlapping groups ever do lie far from the genuine ones, and the component of the
+    # Rows that gain more than overlapping groups ever do lie far from the inliers, and the component of the
     # unexplained takes care of them: no group is worth trying where even half of the rows would have to gain so much.
     if found is None or main.n_parameters * np.log(n) / n > _MOST_GAIN * (1.0 + np.sqrt(d)):
         return
@@ -213,9 +213,9 @@ def candidates(rows: SampledRows, mixture: Mixture, setting: Setting) -> Iterato
     yield replace(  # the same columns, but independent
         main, correlation=np.eye(d), loadings=None if main.loadings is None else np.zeros((d, 0))
     )
-    censoring = np.zeros(n, dtype=bool)
-    censoring[open_rows] = split_column(rows.values[open_rows], setting.floor)
-    yield rows.gaussian_on(censoring, setting)
+    rarer = np.zeros(n, dtype=bool)
+    rarer[open_rows] = split_column(rows.values[open_rows], setting.floor)
+    yield rows.gaussian_on(rarer, setting)
 
 
 def scattered_candidate(rows: SampledRows, mixture: Mixture, setting: Setting) -> IndependentComponent | None:
@@ -248,5 +248,5 @@ def split_column(values: Values, floor: FloatArray) -> BoolArray:
     between = counts * (n - counts) / n**2 * (high - low) ** 2
     explained = between / np.maximum(z.var(axis=0), 1e-12)
     cut, column = np.unravel_index(int(np.argmax(explained)), explained.shape)
-    censoring = z[:, column] > ordered[cut, column]
-    return np.asarray(censoring if censoring.mean() <= 0.5 else ~censoring)
+    above = z[:, column] > ordered[cut, column]
+    return np.asarray(above if above.mean() <= 0.5 else ~above)

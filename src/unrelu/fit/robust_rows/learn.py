@@ -1,9 +1,9 @@
-"""The robust method on one screen: a sample of the rows, starts, growth, all rows, the last look.
+"""The robust method on one screen: a sample of the rows, starts, growth, all rows, the cut.
 
-The last look: rows that no component explains lose their weight, and the model does not notice the loss. Under the
-model a known number of inlier rows scores below any level. Where the table has significantly more, the level with the
-largest excess is a cut, and rows below it get weight 0. The cut takes inlier rows with it; so the record of the
-weighted rows is completed by what the model itself puts below the cut,
+The cut: rows that no component explains lose their weight, and the model does not change by the loss. Under the model a
+given number of inlier rows scores below any level. Where the table has significantly more, the level with the largest
+excess is a cut, and rows below it get weight 0. The cut takes inlier rows with it; so the record of the weighted rows
+is completed by what the model itself puts below the cut,
 
     sum_i gamma_i 1{score > cut} T(x_i)  +  N E_model[ T(x) 1{score <= cut} ],
 
@@ -36,7 +36,7 @@ from scipy.interpolate import CubicSpline
 from scipy.stats import gamma, poisson
 
 from unrelu.checks.findings import diagnostics_of
-from unrelu.checks.misfit import look_at
+from unrelu.checks.misfit import sample_rows
 from unrelu.contracts import (
     Assumptions,
     Block,
@@ -58,8 +58,8 @@ from unrelu.fit.robust_rows.mixture import (
     Mixture,
     Setting,
     normalized,
+    run_em_on_all,
     selected,
-    settle_on_all,
     weighted_rows,
 )
 from unrelu.fit.robust_rows.table import (
@@ -76,11 +76,11 @@ from unrelu.posterior.density import ScoreTail, rows_from_normals, seen_sum
 
 REWEIGHTING = "Reweighting rows"
 
-_INLIER = 0.5  # weight from which on a row says something of the model
+_INLIER = 0.5  # weight from which on a row counts for the model
 _START_ROWS, _ROWS_PER_COLUMN = 1500, 5  # at least, to begin on
 _ALIKE = 0.8  # halves that share less lead to other rows
 _MAJORITY, _CLEAR_MAJORITY = 0.45, 0.6
-# of the last look
+# of the cut
 _WIDEST_TAIL = 0.05  # the share of inlier rows a cut may take
 _SIGNIFICANT = 1e-4  # probability of such an excess on a clean table, at any one level
 _SIMULATED, _MOST_SIMULATED = 20_000, 60_000
@@ -93,16 +93,16 @@ _FINE = np.linspace(_WIDTHS[0], _WIDTHS[-1], 141)
 _DEGREES = np.array([2.2, 2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 15.0, 20.0, 30.0])
 _UNITS = np.geomspace(0.4, 2.0, 41)  # a, where the inlier rows' spread is 1
 _SHARES = np.array([0.003, 0.006, 0.01, 0.02, 0.03, 0.05, 0.07, 0.1, 0.14, 0.2, 0.27, 0.35, 0.45])
-_LITTLE = 0.02  # of a standard deviation, which nobody needs to hear of
+_LITTLE = 0.02  # of a standard deviation, too small for a word
 _CLEARLY = 6.0  # log-likelihood by which two widths would have to be likelier
 
 
 @dataclass(frozen=True, eq=False)
 class RobustLearned(Learned):
-    """The model of the inlier rows, and the mixture that tells them from others.
+    """The model of the inlier rows, and the mixture that separates them from others.
 
-    ``row_weights``: one per row of the table, 0 for outliers, without the table's own weights. The mixture speaks of
-    the columns ``columns``, those by which rows can be judged.
+    ``row_weights``: one per row of the table, 0 for outliers, without the table's own weights. The mixture is of
+    the columns ``columns``, those that separate rows.
     """
 
     row_weights: Annotated[FloatArray, "floats n"]
@@ -120,13 +120,13 @@ def learn_robustly(
     sample, names, rng = sampled_table(evidence, assumptions, seed), evidence.feature_names, np.random.default_rng(seed)
     columns = check_table(sample, assumptions, names)
     values = np.ascontiguousarray(sample.values[:, columns])
-    # Rows are judged by what fits them best; a rank or signs that the user assumes are for the result.
+    # Rows are compared with what fits them best; a rank or signs that the user assumes are for the result.
     free = replace(assumptions, n_components=None, nonnegative_mean=False)
     inner = replace(free, floor=tuple(assumptions.floor[j] for j in columns), negated=(), margins=())
     repeats, values_once = find_repeated_rows(values, inner)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnreluWarning)  # of fits on the way, not of the result
-        progress(Step(CHOOSING, words="looking for places to start"))
+        progress(Step(CHOOSING, words="choosing starts"))
         # Many small products and factorizations: BLAS threads would cost more than they give, and on a busy machine
         # wait for each other. Scoring rows has threads of its own.
         with one_blas_thread():
@@ -134,37 +134,38 @@ def learn_robustly(
             some = rng.permutation(len(values_once))[: max(_START_ROWS, _ROWS_PER_COLUMN * len(columns))]
             starts = concentrated_starts(values_once[np.sort(some)], setting, rng)
             rows = SampledRows.of(values, sample.effective_weights, progress)
-            settled = choose_mixture(rows, starts, repeats, setting, max_groups, rng)
-        mixture, rounds = settle_on_all(evidence, settled, sample, columns, progress)
-        found = Refit(evidence, mixture, free, columns, rng, np.isnan(sample.values), progress).reweighted()
-        tails = heavy_tails(mixture, values, sample.effective_weights) if found.share_downweighted > 0.0 else None
+            state = choose_mixture(rows, starts, repeats, setting, max_groups, rng)
+        mixture, rounds = run_em_on_all(evidence, state, sample, columns, progress)
+        refit = Refit(evidence, mixture, free, columns, rng, np.isnan(sample.values), progress)
+        record, weights, downweighted, cut_p_value, more_rounds = refit.reweight()
+        tails = heavy_tails(mixture, values, sample.effective_weights) if downweighted > 0.0 else None
     own = _two_groups(float(mixture.shares[mixture.main]), sample.n_present)
     try:
-        stages = learn_record(found.record, assumptions, names)
+        stages = learn_record(record, assumptions, names)
     except InvalidDataError as error:
         raise InvalidDataError(f"Among the rows that the robust method keeps: {error}") from error
     if tails is not None:
-        own.append(_own_tails(*tails, stages.rows.scale[columns], evidence, assumptions, columns))
-    look = look_at(evidence, assumptions)
-    if look is not None:
-        look = look.trimmed(found.weights[look.rows] > _INLIER)
-    diagnostics = diagnostics_of(found.record, stages.rows, assumptions, stages.pairs, stages.nearest, look)
+        own.append(_own_tails(*tails, stages.rows.std[columns], evidence, assumptions, columns))
+    shown = sample_rows(evidence, assumptions)
+    if shown is not None:
+        shown = shown.trimmed(weights[shown.rows] > _INLIER)
+    diagnostics = diagnostics_of(record, stages.rows, assumptions, stages.pairs, stages.nearest, shown)
     report = RobustReport.of(
         "robust",
         sample.n_rows,
-        found.record.effective_rows,
-        ColumnCounts(sample.n_present, sample.observed, sample.above, found.record.count < 0.5),
+        record.effective_rows,
+        ColumnCounts(sample.n_present, sample.observed, sample.above, record.count < 0.5),
         stages.nearest,
-        rounds=rounds + found.rounds,
-        share_downweighted=found.share_downweighted,
+        rounds=rounds + more_rounds,
+        share_downweighted=downweighted,
         groups=mixture.groups,
-        cut_p_value=found.cut_p_value,
+        cut_p_value=cut_p_value,
         starts_disagreed=any(start.overlap(starts[0]) < _ALIKE for start in starts[1:]),
         diagnostics=(*own, *diagnostics),
         **assumptions.limits,
     )
-    more = {"row_weights": found.weights, "mixture": mixture.finished(), "columns": columns}
-    return RobustLearned.of(stages, report, assumptions.n_components, found.record.weight, **more)
+    more = {"row_weights": weights, "mixture": mixture.finished(), "columns": columns}
+    return RobustLearned.of(stages, report, assumptions.n_components, record.weight, **more)
 
 
 def _two_groups(share: float, n_rows: int) -> list[Diagnostic]:
@@ -178,17 +179,18 @@ def _two_groups(share: float, n_rows: int) -> list[Diagnostic]:
         found = (
             f"no single model fits most rows: the largest part that fits one is about {inlier:,}, the rest {others:,}."
         )
-    words = f"{found} The {inlier:,} were taken as genuine, but the table cannot say so."
+    words = f"{found} The {inlier:,} were taken for the inliers, which the table does not decide."
     remedy = "Look at the weights of the rows, or split the table; where columns are skewed, give them margins='auto'."
     return [Diagnostic("ambiguous-majority", (), words, remedy)]
 
 
-# --- the last look --------------------------------------------------------------------------------
+# --- the cut --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
-class RowVerdicts:
-    """Per row, in table order: probability of being genuine, score under the genuine model, weight in the table."""
+class RowScores:
+    """Per row, in table order: probability of being an inlier, score under the model of the inliers, weight in the
+    table."""
 
     parts: tuple[tuple[int, FloatArray], ...]
 
@@ -201,8 +203,8 @@ class RowVerdicts:
         return np.concatenate([part for _, part in sorted(self.parts, key=lambda pair: pair[0])])
 
 
-def verdicts_of(mixture: Mixture, columns: ColumnIndex, block: Block) -> RowVerdicts:
-    """A question, of every row: is it genuine, by the density that users see?"""
+def row_scores_of(mixture: Mixture, columns: ColumnIndex, block: Block) -> RowScores:
+    """A question: the probability of every row to be an inlier, by the density that users see."""
     values = selected(block.values, columns)
     weights = np.ones(len(values)) if block.weights is None else block.weights
     joint = mixture.joint(values, converged=True)
@@ -210,7 +212,7 @@ def verdicts_of(mixture: Mixture, columns: ColumnIndex, block: Block) -> RowVerd
     score = joint[:, mixture.main] - np.log(mixture.shares[mixture.main])
     distribution = mixture.main_component
     score += seen_sum(values, distribution.setting.floor, distribution.density.log_cell_unit)
-    return RowVerdicts(((block.first_row, np.stack([inlier, score, weights], axis=1)),))
+    return RowScores(((block.first_row, np.stack([inlier, score, weights], axis=1)),))
 
 
 def reweighted_moments(question: PairMomentsQuestion, weights: FloatArray, block: Block) -> PairMoments:
@@ -223,7 +225,7 @@ def reweighted_moments(question: PairMomentsQuestion, weights: FloatArray, block
 def excess_cut(scores: FloatArray, weights: FloatArray, tail: ScoreTail) -> float:
     """The score below which there are significantly more rows than the model has, -inf where there are not.
 
-    ``weights`` are probabilities of being genuine, so their sum is the number of rows the model speaks of.
+    ``weights`` are probabilities of being inliers, so their sum is the number of rows of the model.
     """
     low = np.flatnonzero(scores < tail.quantile(_WIDEST_TAIL))
     low = low[np.argsort(scores[low])]
@@ -237,25 +239,10 @@ def excess_cut(scores: FloatArray, weights: FloatArray, tail: ScoreTail) -> floa
 
 
 @dataclass(frozen=True, eq=False)
-class Reweighted:
-    """The record of the inlier rows, the weights of all (without those of the table), and where the cut fell.
-
-    ``share_downweighted``: of the rows, those of weight 0 in the table aside, that count less than half.
-    """
-
-    record: PairMoments
-    weights: FloatArray
-    share_downweighted: float
-    cut: float
-    cut_p_value: float
-    rounds: int
-
-
-@dataclass(frozen=True, eq=False)
 class Refit:
     """The model of the mixture's main component, from all rows.
 
-    The mixture only weighs and scores the rows. What scores are to be expected is asked of the model that all rows
+    The mixture only weighs and scores the rows. The expected scores are those of the model that all rows
     give, since a mixture chosen on a sample finds other rows a little less likely than its own. Simulated rows have the
     holes of some rows of the table, ``missing``.
     """
@@ -268,10 +255,12 @@ class Refit:
     missing: BoolArray
     progress: Progress = no_progress
 
-    def reweighted(self) -> Reweighted:
+    def reweight(self) -> tuple[PairMoments, FloatArray, float, float, int]:
+        """(record of the inlier rows, weights of all without those of the table, share of the rows that count less than
+        half, p-value of the cut, rounds); rows of weight 0 in the table are no part of the share."""
         self.progress(Step(REWEIGHTING, words="scoring all rows"))
-        verdicts = self.evidence.collect(partial(verdicts_of, self.mixture, self.columns), remember=False).table
-        inlier, scores, given = verdicts.T
+        scored = self.evidence.collect(partial(row_scores_of, self.mixture, self.columns), remember=False).table
+        inlier, scores, given = scored.T
         data, density = self._record(inlier), self.mixture.main_component.density
         simulated = self._simulated(self._solve(data), self.rng.standard_normal((_SIMULATED, len(self.columns))))
         tail = ScoreTail.of(density.score(selected(simulated, self.columns)))
@@ -286,7 +275,7 @@ class Refit:
                 self._record(weights), self.rng.standard_normal((size, len(self.columns))), cut
             )
         downweighted = float(np.mean(weights[given > 0.0] < 0.5))
-        return Reweighted(data, weights, downweighted, cut, float(tail.p_value(np.array([cut]))[0]), rounds)
+        return data, weights, downweighted, float(tail.p_value(np.array([cut]))[0]), rounds
 
     def complete(self, data: PairMoments, normals: FloatArray, cut: float) -> tuple[PairMoments, int]:
         """The record that agrees with the rows above the cut and with its own model below it, and the rounds taken."""
@@ -295,18 +284,18 @@ class Refit:
             self.progress(Step(REWEIGHTING, rounds, _MOST_ROUNDS, "completing the record below the cut"))
             rows = self._simulated(stages, normals)
             values = selected(rows, self.columns)
-            # A sweep tells most of the rows that do not score below the cut.
+            # A sweep finds most of the rows that do not score below the cut.
             below = density.score(values, converged=False) <= cut + _SWEEP_ERROR * values.shape[1]
             below[below] = density.score(values[below]) <= cut
             if not below.any():
                 return record, rounds
             share = float(below.mean())
             simulated = PairMomentsQuestion.under(self.assumptions)(Block(rows[below]))
-            record = completed(data, simulated, data.weight * share / (1.0 - share))
+            record = join_simulated(data, simulated, data.weight * share / (1.0 - share))
             before, stages = stages.rows, self._solve(record)
             mean = np.abs(before.mean - stages.rows.mean)[self.columns] / stages.rows.mean_stderr[self.columns]
-            scale = np.abs(before.scale - stages.rows.scale)[self.columns] / stages.rows.std_stderr[self.columns]
-            if max(np.nanmax(mean), np.nanmax(scale)) < _AGREED:
+            std = np.abs(before.std - stages.rows.std)[self.columns] / stages.rows.std_stderr[self.columns]
+            if max(np.nanmax(mean), np.nanmax(std)) < _AGREED:
                 return record, rounds
         return record, _MOST_ROUNDS
 
@@ -327,7 +316,7 @@ class Refit:
         return rows
 
 
-def completed(data: PairMoments, simulated: PairMoments, weight: float) -> PairMoments:
+def join_simulated(data: PairMoments, simulated: PairMoments, weight: float) -> PairMoments:
     """Both records, the simulated one at the given weight. Errors stay those of the data: simulation adds no rows."""
     both = data.merge(simulated.scaled(weight / simulated.weight))
     observed = both.observed
@@ -373,7 +362,7 @@ def heavy_tails(mixture: Mixture, values: Values, weights: FloatArray) -> tuple[
     if bic_t >= bic_groups or of_t[best] < of_two.max() - _CLEARLY:
         return None
     nu, a = given[best]
-    return float(nu), main.scale * a * np.sqrt(nu / (nu - 2.0))
+    return float(nu), main.std * a * np.sqrt(nu / (nu - 2.0))
 
 
 def _widths_of_t(nu: float, a: float) -> FloatArray:
@@ -394,26 +383,25 @@ def _own_tails(
 ) -> Diagnostic:
     """What is off in the spreads of columns: of the robust fit, and of a one-pass fit with no row left out."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnreluWarning)  # it is looked at, and not the result
+        warnings.simplefilter("ignore", UnreluWarning)  # of a fit for comparison, not of the result
         record = evidence.collect(PairMomentsQuestion.under(assumptions, margins=False), remember=False)
-        everything = fit_record(record, assumptions)[0].scale[columns]
+        everything = fit_record(record, assumptions)[0].std[columns]
     off, other = (1.0 - float(np.median(given / spread)) for given in (robust, everything))
     if off < _LITTLE:
-        said = "Row standard deviations hardly suffer from it here; far rows are likelier than the model says."
+        remedy = "Row standard deviations hardly suffer from it here; far rows are likelier than the model says."
     elif abs(other) < 0.5 * off:
-        said = (
+        remedy = (
             f"Row standard deviations are then about {off:.0%} too small. method='one_pass' was tried: it takes all"
-            f" rows for genuine,"
-            f" and its standard deviations are off by {abs(other):.0%}; far rows are likelier than either model says."
+            f" rows for inliers, and its standard deviations are off by {abs(other):.0%}; far rows are likelier"
+            " than either model says."
         )
     else:
-        said = (
+        remedy = (
             f"Row standard deviations are then about {off:.0%} too small. method='one_pass' was tried, too: its"
-            f" standard deviations"
-            f" are off by {abs(other):.0%}."
+            f" standard deviations are off by {abs(other):.0%}."
         )
     words = (
         "rows that were taken for outliers continue the tails of the others, and no gap parts them: a t distribution"
         f" with about {degrees:.2g} degrees of freedom explains the table better than a normal one with outliers does."
     )
-    return Diagnostic("tails-not-outliers", (), words, said)
+    return Diagnostic("tails-not-outliers", (), words, remedy)

@@ -1,4 +1,4 @@
-"""Mixtures of what a row of a contaminated table may be, genuine or an outlier of some kind; and their EM.
+"""Mixtures of what a row of a contaminated table may be, an inlier or an outlier of some kind; and their EM.
 
     E   gamma_ik = p_k f_k(x_i) / sum_l p_l f_l(x_i)          M   p_k = mean gamma_ik,   f_k from rows weighted gamma_ik
 
@@ -42,11 +42,11 @@ from unrelu.posterior.density import Density, plain, seen_sum
 _NARROWEST = 1e-290  # bin of a histogram
 _NOWHERE = -1e300  # log density where a component has none
 _SMALLEST_WEIGHT = 1e-8  # of a row in a component
-SETTLED = 1e-2  # log-likelihood still to be gained: moves no estimate by more than .15 standard errors
+TO_GAIN = 1e-2  # log-likelihood still to be gained: moves no estimate by more than .15 standard errors
 _SLOWEST = 0.99  # rate of convergence beyond which it is not believed
 _ROUNDS_AT_A_TIME, _MOST_ROUNDS = 10, 150
 _MOST_FULL_ROUNDS = 30
-_CLOSE, _CLOSE_PER_RATIO = 0.5, 0.05  # standard errors of all rows, in the one direction that settles slowest
+_CLOSE, _CLOSE_PER_RATIO = 0.5, 0.05  # standard errors of all rows, in the one direction that converges slowest
 
 ColumnIndex = NDArray[np.intp]  # positions of columns in the table
 RowIndex = NDArray[np.intp]  # positions of rows
@@ -60,8 +60,8 @@ class Setting:
     """What the components of one fit share.
 
     ``prior`` is a record worth one row, which keeps every fit possible; None once there are no more fits to come.
-    ``factors``: how many explain the correlations of the inlier rows, where that is known and makes densities cheap.
-    ``nearest_one``: the Gaussians are a result, not a means: weights are numbers of rows, correlations are assembled.
+    ``factors``: how many explain the correlations of the inlier rows, where they make densities cheap. ``nearest_one``:
+    the Gaussians are a result, not a means: weights are numbers of rows, correlations are one semidefinite matrix.
     """
 
     assumptions: Assumptions
@@ -99,7 +99,7 @@ class GaussianComponent:
 
     setting: Setting
     mean: Annotated[FloatArray, "floats c"]
-    scale: Annotated[FloatArray, "floats c"]
+    std: Annotated[FloatArray, "floats c"]
     correlation: Annotated[FloatArray, "floats c c"]
     kind: str = "gaussian"
     loadings: Annotated[FloatArray, "floats c k"] | None = None
@@ -120,7 +120,7 @@ class GaussianComponent:
 
     @cached_property
     def density(self) -> Density:
-        return Density(self.mean, self.scale, self.correlation, self.setting.floor, self.loadings)
+        return Density(self.mean, self.std, self.correlation, self.setting.floor, self.loadings)
 
     def log_density(self, values: Values, converged: bool = False) -> FloatArray:
         return self.density.log_density(values, None, converged)
@@ -132,7 +132,7 @@ class GaussianComponent:
         return gaussian_from(record, self.setting)
 
     def widened(self, factor: float) -> GaussianComponent:
-        return replace(self, scale=self.scale * factor)
+        return replace(self, std=self.std * factor)
 
 
 def gaussian_from(record: PairMoments, setting: Setting) -> GaussianComponent:
@@ -140,12 +140,12 @@ def gaussian_from(record: PairMoments, setting: Setting) -> GaussianComponent:
     rows, pairs, n = setting.fit(record)
     if setting.factors is not None:
         target = factor_target(pairs, n, setting.factors)
-        return GaussianComponent(setting, rows.mean, rows.scale, target.matrix, loadings=target.loadings)
+        return GaussianComponent(setting, rows.mean, rows.std, target.matrix, loadings=target.loadings)
     correlation = np.nan_to_num(pairs.correlation)
     if setting.nearest_one:
-        correlation = nearest_covariance(rows.scale, pairs)[0] / np.outer(rows.scale, rows.scale)
+        correlation = nearest_covariance(rows.std, pairs)[0] / np.outer(rows.std, rows.std)
     keep = 1.0 - error_share(pairs.correlation, pairs.stderr)
-    return GaussianComponent(setting, rows.mean, rows.scale, shrunken(correlation, keep))
+    return GaussianComponent(setting, rows.mean, rows.std, shrunken(correlation, keep))
 
 
 @dataclass(frozen=True, eq=False)
@@ -272,11 +272,11 @@ class Mixture:
     shares: Annotated[FloatArray, "floats k"]
 
     def check_columns(self, columns: ColumnIndex, n_features: int) -> None:
-        """Raise InvalidDataError unless the mixture is sound, and can speak of these columns of a table."""
+        """Raise InvalidDataError unless the mixture is sound, and is of these columns of a table."""
         if self.shares.shape != (len(self.components),):
             raise InvalidDataError(f"shares has shape {self.shares.shape} for {len(self.components)} components")
         if len({component.n_columns for component in self.components}) > 1:
-            raise InvalidDataError("the components of a mixture speak of different numbers of columns")
+            raise InvalidDataError("the components of a mixture are of different numbers of columns")
         inside = np.all((columns >= 0) & (columns < n_features)) and len(np.unique(columns)) == len(columns)
         if not inside or len(columns) != self.components[0].n_columns:
             raise InvalidDataError(
@@ -404,7 +404,7 @@ def moments_of(
 
 
 @dataclass(frozen=True, eq=False)
-class Settled:
+class EMState:
     """Where EM stands. ``rate``: by how much a round shrank the log-likelihood still to be gained, ``to_gain``;
     ``unrest``: the same by the larger gain of two rounds, as one alone may be near 0 only for changing its sign."""
 
@@ -429,27 +429,27 @@ class Settled:
         """What the BIC would be if EM were run on, by its rate."""
         return self.bic - 2.0 * self.to_gain
 
-    def run_on(self, evidence: Evidence, progress: Progress = no_progress) -> Settled:
+    def run_on(self, evidence: Evidence, progress: Progress = no_progress) -> EMState:
         """A few rounds more."""
-        further = settle(evidence, self.mixture, _ROUNDS_AT_A_TIME, progress)
+        further = run_em(evidence, self.mixture, _ROUNDS_AT_A_TIME, progress)
         return replace(further, rounds=self.rounds + further.rounds)
 
 
-def settle(
+def run_em(
     evidence: Evidence,
     mixture: Mixture,
     most_rounds: int,
     progress: Progress = no_progress,
     columns: ColumnIndex | None = None,
     converged: bool = False,
-) -> Settled:
-    """EM until the log-likelihood has no more than SETTLED to gain, or for ``most_rounds``.
+) -> EMState:
+    """EM until the log-likelihood has no more than TO_GAIN to gain, or for ``most_rounds``.
 
-    ``columns``: those of the table that the mixture speaks of. ``converged``: by the density that users see.
+    ``columns``: those of the table that the mixture is of. ``converged``: by the density that users see.
     """
     levels: list[float] = []
     rate, to_gain, unrest, weight = _SLOWEST, np.inf, np.inf, 0.0
-    while len(levels) < most_rounds and unrest >= SETTLED:
+    while len(levels) < most_rounds and unrest >= TO_GAIN:
         question = partial(moments_of, mixture, columns=columns, converged=converged)
         moments = evidence.collect(question, remember=False)
         mixture, weight = mixture.refitted(moments), moments.weight
@@ -462,26 +462,26 @@ def settle(
             rate = min(last / before, _SLOWEST) if before > 0.0 else 0.0
             to_gain = last / (1.0 - rate)
             unrest = max(last, before) / (1.0 - rate)
-    return Settled(mixture, levels[-1], weight, len(levels), rate, to_gain, unrest)
+    return EMState(mixture, levels[-1], weight, len(levels), rate, to_gain, unrest)
 
 
-def settle_on_all(
-    evidence: Evidence, settled: Settled, subsample: Subsample, columns: ColumnIndex, progress: Progress = no_progress
+def run_em_on_all(
+    evidence: Evidence, state: EMState, subsample: Subsample, columns: ColumnIndex, progress: Progress = no_progress
 ) -> tuple[Mixture, int]:
     """EM on all rows, as far as the sample's estimate is from theirs.
 
     The sample's error is sqrt(n/m) standard errors of all rows, and a round, of which reweighting is one, shrinks what
     is due to the components' overlap by the square root of the log-likelihood's rate.
     """
-    mixture = settled.mixture
+    mixture = state.mixture
     if subsample.n_present <= len(subsample.rows):
-        return mixture, settled.rounds
+        return mixture, state.rounds
     distance = float(np.sqrt(subsample.n_present / len(subsample.rows)))
-    rate = float(np.sqrt(settled.rate))
+    rate = float(np.sqrt(state.rate))
     close = min(_CLOSE, _CLOSE_PER_RATIO * distance**2)  # the fewer rows beyond the sample, the cheaper a round
     needed = int(np.ceil(np.log(close / distance) / np.log(rate))) - 1 if 0.0 < rate < 1.0 else 0
     needed = int(np.clip(needed, 0, _MOST_FULL_ROUNDS))
     if needed == 0 or len(mixture.components) == 1:
-        return mixture, settled.rounds
-    full = settle(evidence, mixture, needed, progress, columns)
-    return full.mixture, settled.rounds + full.rounds
+        return mixture, state.rounds
+    full = run_em(evidence, mixture, needed, progress, columns)
+    return full.mixture, state.rounds + full.rounds

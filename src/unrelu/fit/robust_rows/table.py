@@ -1,4 +1,4 @@
-"""The table before it is learned from: what must be said of it, spreads, repeated rows, a prior worth one row, starts.
+"""The table before it is learned from: its checks, spreads, repeated rows, a prior worth one row, starts.
 
 Concentration (Rousseeuw and Van Driessen 1999): fit a half of the rows, take the half that the fit finds most likely,
 again. Each step raises the mean log density of the half. Seeds are random rows with their nearest sixth, and the rows
@@ -53,12 +53,12 @@ def sampled_table(evidence: Evidence, assumptions: Assumptions, seed: int) -> Su
 
 
 def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str, ...] | None) -> ColumnIndex:
-    """The columns by which rows can be judged, after clear words about a table that cannot be learned from."""
+    """The columns that separate rows; InvalidDataError for a table that cannot be learned from."""
     subsample.screening.check(assumptions, names)
     n, d = len(subsample.rows), len(assumptions.floor)
     if n < 2 * d:
         raise InvalidDataError(
-            f"Only {n:,} rows for {d:,} columns: telling outlier rows from genuine ones takes at least two rows a"
+            f"Only {n:,} rows for {d:,} columns: separating outlier rows from inliers takes at least two rows a"
             " column. Add rows, drop columns, or take a model that is not robust (one_pass)."
         )
     floor = np.array(assumptions.censored_at).astype(subsample.values.dtype)
@@ -69,9 +69,9 @@ def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str
     # All at the floor the rows may be: models have those.
     if counts[most] > len(x) / 2 and not np.isnan(row).any() and (row > floor).any():
         raise InvalidDataError(
-            f"{counts[most] / len(x):.0%} of the rows are identical, such as {row_label(at)}: no method can tell"
-            " inlier rows from those. Drop the copies if they are an artefact, or take a model that is not robust"
-            " (one_pass).",
+            f"{counts[most] / len(x):.0%} of the rows are identical, such as {row_label(at)}: no method can"
+            " separate inlier rows from those. Drop the copies if they are an artefact, or take a model that is not"
+            " robust (one_pass).",
             rows=[at],
         )
     varying = [spreads(column[~np.isnan(column)], low) for column, low in zip(subsample.values.T, floor, strict=True)]
@@ -87,7 +87,7 @@ def check_table(subsample: Subsample, assumptions: Assumptions, names: tuple[str
 def varying_columns(
     subsample: Subsample, assumptions: Assumptions, n_components: int, names: tuple[str, ...] | None
 ) -> ColumnIndex:
-    """The columns that vary in the sample, after clear words about a table that cannot be learned from."""
+    """The columns that vary in the sample; InvalidDataError for a table that cannot be learned from."""
     subsample.screening.check(assumptions, names)
     n = len(subsample.rows)  # all rows of positive weight, where they are few
     if n < 2 * n_components:
@@ -99,16 +99,16 @@ def varying_columns(
     x = np.maximum(subsample.values, floor)
     columns = []
     for j, low in enumerate(floor):
-        known = x[~np.isnan(x[:, j]), j]
-        if len(known) == 0 or known.min() == known.max():
+        there = x[~np.isnan(x[:, j]), j]
+        if len(there) == 0 or there.min() == there.max():
             continue
         # Hardly any may differ from one value above the floor: such rows say little about the others, but a component
         # of them alone would have the highest likelihood.
-        middle = np.median(known)
-        if middle <= low or np.mean(known != middle) > _RARELY:
+        middle = np.median(there)
+        if middle <= low or np.mean(there != middle) > _RARELY:
             columns.append(j)
     if not columns:
-        raise InvalidDataError("All rows are identical, or nearly all: there is nothing to tell apart.")
+        raise InvalidDataError("All rows are identical, or nearly all: no groups can be separated.")
     return np.array(columns)
 
 
@@ -117,8 +117,7 @@ def standardized(values: Values, floor: FloatArray) -> FloatArray:
     x = np.maximum(values.astype(np.float64), floor)
     middle, spread = np.empty(x.shape[1]), np.empty(x.shape[1])
     for j, column in enumerate(x.T):
-        known = column[~np.isnan(column)]
-        middle[j], spread[j] = middle_and_spread(known, floor[j])
+        middle[j], spread[j] = middle_and_spread(column[~np.isnan(column)], floor[j])
     with np.errstate(over="ignore"):
         z = np.nan_to_num((x - middle) / spread, nan=0.0)
     return np.clip(z, -_FARTHEST, _FARTHEST)
@@ -147,7 +146,7 @@ def middle_and_spread(x: FloatArray, floor: float) -> tuple[float, float]:
 def linear_image(values: NDArray[Any], floor: FloatArray) -> BoolArray:
     """True for a column that repeats an earlier one, in whatever units: it says nothing more about a row.
 
-    Two columns are judged by the rows above both floors, as :mod:`unrelu.passes.pair_moments` sums them.
+    Two columns are compared by the rows above both floors, as :mod:`unrelu.passes.pair_moments` sums them.
     """
     levels = tuple(floor.astype(np.float64).tolist())
     near = (np.abs(standardized(values, floor)) < _NEAR).all(axis=1)
@@ -165,7 +164,7 @@ def linear_image(values: NDArray[Any], floor: FloatArray) -> BoolArray:
 
 
 def spreads(column: NDArray[Any], floor: float) -> bool:
-    """Whether rows can be judged by a column: not where most of its values are one and the same above the floor."""
+    """Whether a column separates rows: not where most of its values are one and the same above the floor."""
     values, counts = np.unique(np.maximum(column, floor), return_counts=True)
     if len(values) < 2:
         return False
@@ -209,7 +208,7 @@ def find_repeated_rows(
     copies = int(np.sum(counts[seen] - 1))
     if copies > _MANY_COPIES * n:
         warn(
-            f"{copies / n:.0%} of the rows looked at are exact copies of another row: standard errors take them for"
+            f"{copies / n:.0%} of the sampled rows are exact copies of another row: standard errors take them for"
             " independent. Drop the copies, or give counts as sample_weight, if they are one observation each.",
             "duplicated-rows",
         )

@@ -74,7 +74,7 @@ def test_the_slope_is_the_derivative(margin):
 
 
 @pytest.mark.parametrize("distribution", [scipy.stats.gamma(3.0), scipy.stats.beta(2.0, 3.0), scipy.stats.t(4)])
-def test_a_free_shape_has_a_density(distribution):
+def test_a_monotone_margin_has_a_density(distribution):
     margin = Monotone(distribution.ppf(LEVELS), SCORES)
     x = np.linspace(margin.values[0], margin.values[-1], 20_001)
     density = np.exp(scipy.stats.norm.logpdf(margin.to_latent(x)) + margin.log_slope(x))
@@ -83,7 +83,7 @@ def test_a_free_shape_has_a_density(distribution):
     assert np.abs(np.log(density[middle] / distribution.pdf(x[middle]))).max() < 0.15
 
 
-def test_a_power_of_one_is_the_identity():
+def test_an_exponent_of_one_is_the_identity():
     x = np.linspace(-5.0, 9.0, 30)
     margin = BoxCox(1.0, -6.0, 2.0)
     assert_allclose(margin.to_latent(x), x, rtol=1e-14)
@@ -91,7 +91,7 @@ def test_a_power_of_one_is_the_identity():
     assert_array_equal(margin.log_slope(x), np.zeros(30))
 
 
-def test_a_power_is_that_of_box_and_cox():
+def test_boxcox_is_that_of_box_and_cox():
     x, log_t = np.array([0.3, 2.0, 17.0]), np.log(np.array([0.3, 2.0, 17.0]) / 2.0)
     for exponent in (-0.5, 0.0, 0.4):
         expected = scipy.stats.boxcox(x / 2.0, exponent)
@@ -108,13 +108,13 @@ def test_far_latent_values_stay_finite(exponent):
     assert x[0] >= 1.0  # its origin
 
 
-def test_where_a_power_is_not_defined_there_is_no_density():
+def test_where_boxcox_is_not_defined_there_is_no_density():
     for exponent in (0.3, 0.7, 2.0):
         assert (BoxCox(exponent, 1.0, 2.0).log_slope([0.0, 1.0]) < -5000.0).all()
         assert np.isfinite(BoxCox(exponent, 1.0, 2.0).to_latent([0.0, 1.0])).all()
 
 
-def test_free_stays_at_its_ends():
+def test_monotone_stays_at_its_ends():
     margin = Monotone(np.array([0.0, 1.0, 10.0]), np.array([-0.5, 0.0, 2.0]))
     assert_array_equal(margin.to_latent([-3.0, 99.0]), [-0.5, 2.0])
     assert_array_equal(margin.from_latent([-9.0, 9.0]), [0.0, 10.0])
@@ -141,7 +141,7 @@ def test_what_differs_is_not_equal():
 
 
 @pytest.mark.parametrize("wrong", [(np.inf,), (np.nan,), (0.5, np.nan), (0.5, 0.0, 0.0), (0.5, 0.0, -1.0)])
-def test_bad_powers_are_refused(wrong):
+def test_bad_exponents_are_refused(wrong):
     with pytest.raises(InvalidParameterError, match="finite exponent and origin and a positive unit, got exponent="):
         BoxCox(*wrong)
 
@@ -221,12 +221,12 @@ def test_requests_that_make_no_sense(given, message):
         (BoxCox(0.5, 2.0), (-np.inf, np.inf), 1.5, "a value of 1.5 is not above the margin's origin 2"),
     ],
 )
-def test_what_a_shape_is_not_defined_for(margins, limits, smallest, message):
+def test_what_a_margin_is_not_defined_for(margins, limits, smallest, message):
     with pytest.raises(InvalidDataError, match=message):
         refuse_outside(margins, limits, smallest, "As")
 
 
-def test_what_a_shape_is_defined_for():
+def test_what_a_margin_is_defined_for():
     refuse_outside(Log(), (0.5, np.inf), 0.6, "As")
     refuse_outside(BoxCox(0.5, 0.0), (0.0, np.inf), 0.1, "As")  # the square root of 0 is 0
     refuse_outside(BoxCox(0.0, -1.0), (-np.inf, np.inf), np.inf, "As")

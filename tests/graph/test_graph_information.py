@@ -23,7 +23,7 @@ def test_the_criterion_is_that_of_the_rows_likelihood():
     np.testing.assert_allclose(np.diff(criteria(r, graphs, 80.0)), np.diff(expected), atol=1e-6)
 
 
-def test_graphs_far_denser_than_the_best_are_not_looked_at():
+def test_graphs_far_denser_than_the_best_are_not_fitted():
     rng = np.random.default_rng(0)
     r = np.corrcoef(rng.standard_normal((50, 12)), rowvar=False)
     graphs = np.array([np.abs(r) > level for level in np.linspace(0.9, 0.0, 12)]) & ~np.eye(12, dtype=bool)

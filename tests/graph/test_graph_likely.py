@@ -7,7 +7,7 @@ from scipy.stats import norm
 from benchmarks.graphs.tables import f1
 from tests.graph.tables import chain_edges
 from unrelu.graph.edges import left_to_pairs, likely_edges, refitted_precision, tied_probability
-from unrelu.graph.learning import known_of_rows, learn_graph
+from unrelu.graph.learning import correlations_of_rows, learn_graph
 
 
 def a_tree(d, seed):
@@ -108,7 +108,7 @@ def test_where_edges_are_many_and_weak_more_are_found_than_by_ebic():
     ahead = []
     for seed in range(4):
         rows = np.random.default_rng(seed).multivariate_normal(np.zeros(20), distribution, 200)
-        known = known_of_rows(np.corrcoef(rows, rowvar=False), 200)
+        known = correlations_of_rows(np.corrcoef(rows, rowvar=False), 200)
         ahead.append(
             f1(learn_graph(known, "likely").adjacency, cliques) - f1(learn_graph(known, "ebic").adjacency, cliques)
         )

@@ -32,7 +32,11 @@ def test_probabilities_are_those_of_all_patterns(model):
     rng = np.random.default_rng(2)
     bad = rng.random(x.shape) < 0.15
     x = np.where(bad, x + rng.choice([-5.0, 3.5, 6.0], x.shape) * model.std, x)
-    densities, told, log_rows = _densities(distribution, x), distribution.judge(x).cells, distribution.look(x).log_row
+    densities, told, log_rows = (
+        _densities(distribution, x),
+        distribution.probabilities(x).cells,
+        distribution.densities(x).log_row,
+    )
     given = (model.mean, model.covariance, distribution.bad_by_column)
     found = [exact_bad_probabilities(row, *given, density) for row, density in zip(x, densities, strict=True)]
     exact, totals = np.array([bad for bad, _ in found]), np.array([total for _, total in found])
@@ -54,10 +58,10 @@ def test_rows_without_bad_cells_have_the_density_of_the_model(d):
     never = replace(distribution, bad_share=1e-14 * distribution.bad_share)
     # Both replace truncated normals by normals, in different ways; converged, both by expectation propagation, but for
     # what the density corrects.
-    off = np.abs(never.look(x).log_row - Density.of(model).log_density(x, converged=False))
+    off = np.abs(never.densities(x).log_row - Density.of(model).log_density(x, converged=False))
     assert off.mean() < 0.005
     assert off.max() < 0.06
-    off = np.abs(never.look(x, converged=True).log_row - Density.of(model).log_density(x))
+    off = np.abs(never.densities(x, converged=True).log_row - Density.of(model).log_density(x))
     assert off.mean() < 0.002
     assert off.max() < 0.01
 
@@ -66,7 +70,7 @@ def test_a_floored_cell_can_be_bad():
     r = np.full((4, 4), 0.9) + 0.1 * np.eye(4)
     model = unrelu.RectifiedGaussian(np.full(4, 2.0), r)
     distribution = CellModel.of_model(model)
-    cells = distribution.judge(np.array([[0.0, 4.0, 4.0, 4.0], [0.0, 0.0, 0.1, 0.0]])).cells
+    cells = distribution.probabilities(np.array([[0.0, 4.0, 4.0, 4.0], [0.0, 0.0, 0.1, 0.0]])).cells
     assert cells[0, 0] < 1e-3
     assert (cells[0, 1:] > 0.9).all()
     assert (cells[1] > 0.9).all()
@@ -76,7 +80,7 @@ def test_of_two_cells_that_disagree_both_are_named():
     model = unrelu.RectifiedGaussian([5.0, 5.0], [[1.0, 0.99], [0.99, 1.0]])
     distribution = CellModel.of_model(model)
     x = np.array([[4.0, 6.0], [5.0, 5.1], [5.0, 12.0]])
-    bad = distribution.judge(x).cells < 0.5
+    bad = distribution.probabilities(x).cells < 0.5
     np.testing.assert_array_equal(bad, [[True, True], [False, False], [False, True]])
 
 
@@ -101,8 +105,8 @@ def test_columns_that_are_left_are_inlier_whatever_their_cells_and_rows_are():
     model = unrelu.RectifiedGaussian(np.ones(3), 0.8 + 0.2 * np.eye(3))
     distribution = replace(CellModel.of_model(model), row_share=0.1)
     x = np.array([[1e6, 1.2, 0.9], [40.0, 40.0, -3.0], [np.nan, 1.0, 1.0]])
-    assert (distribution.judge(x).inlier[:2, 0] < 1e-3).all()
-    left = replace(distribution, left=(0,)).judge(x)
+    assert (distribution.probabilities(x).inlier[:2, 0] < 1e-3).all()
+    left = replace(distribution, left=(0,)).probabilities(x)
     np.testing.assert_array_equal(left.inlier[:, 0], [1.0, 1.0, 0.0])  # missing cells weigh nothing
     assert (left.log_odds[:2, 0] > 0.0).all()
-    np.testing.assert_allclose(left.inlier[:, 1:], distribution.judge(x).inlier[:, 1:])
+    np.testing.assert_allclose(left.inlier[:, 1:], distribution.probabilities(x).inlier[:, 1:])

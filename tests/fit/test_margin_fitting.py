@@ -12,7 +12,14 @@ from scipy.special import log_ndtr, ndtri
 
 from unrelu.contracts import Block
 from unrelu.errors import InvalidDataError
-from unrelu.fit.margins import Column, censored_fits, empirical_distribution, fit_margins, fit_powers, unreached_floors
+from unrelu.fit.margins import (
+    Column,
+    censored_fits,
+    empirical_distribution,
+    fit_exponents,
+    fit_margins,
+    unreached_floors,
+)
 from unrelu.limits import limits_of
 from unrelu.margins import BoxCox, Log, Monotone, Normal, Seen
 from unrelu.passes.columns import margins_of
@@ -44,10 +51,10 @@ def fitted(request, x, floor=None, ceiling=None, weights=None, parts=1, names=No
     return fit_margins(requests, margins, columns_of(floor, ceiling, x.shape[1], names), names)
 
 
-def powers(x, floor=None, ceiling=None):
+def exponents(x, floor=None, ceiling=None):
     margins = margins_of(Block(x, 0, None))
     limits = columns_of(floor, ceiling, x.shape[1], None)
-    return fit_powers([Column.of(margins, j, limits) for j in range(x.shape[1])])
+    return fit_exponents([Column.of(margins, j, limits) for j in range(x.shape[1])])
 
 
 # --- powers against the likelihood itself ---------------------------------------------------------
@@ -97,7 +104,7 @@ CASES = {
 @pytest.mark.parametrize("name", ["no floor", "both signs", "positive floor", "floor of 0", "ceiling", "tiny"])
 def test_the_exponent_is_the_likeliest(name):
     x, floor, ceiling = CASES[name]
-    (margin,) = powers(x[:, None], floor, ceiling)
+    (margin,) = exponents(x[:, None], floor, ceiling)
     low, high = -np.inf if floor is None else floor, np.inf if ceiling is None else ceiling
     unit = margin.unit  # the optimizer's steps are for numbers near 1
     scaled = BoxCox(margin.exponent, margin.origin / unit, 1.0)
@@ -116,7 +123,7 @@ def test_without_a_floor_it_is_box_and_cox():
 def test_exponents_scatter_as_their_errors_say():
     y = 0.5 * rng.standard_normal((2000, 100)) + 2.0
     x = np.maximum(BoxCox(0.8).from_latent(y), float(BoxCox(0.8).from_latent(1.8)))
-    z = [(margin.exponent - 0.8) / margin.exponent_stderr for margin in powers(x, floor=x.min())]
+    z = [(margin.exponent - 0.8) / margin.exponent_stderr for margin in exponents(x, floor=x.min())]
     assert 0.6 < np.mean(np.square(z)) < 1.5  # 1 +- 0.14
     assert abs(np.mean(z)) < 0.35
 
@@ -174,14 +181,14 @@ def normal_fit(seen, cut, floor):
     return found.x[0], np.exp(found.x[1])
 
 
-def test_free_scores_are_those_of_the_empirical_distribution():
+def test_monotone_scores_are_those_of_the_empirical_distribution():
     x = rng.gamma(2.0, size=300)
     (margin,) = fitted("monotone", x)
     scores, logs = ndtri((scipy.stats.rankdata(x) - 0.5) / 300), np.log(x)
     assert_allclose(margin.to_latent(x), logs.mean() + logs.std() * scores, atol=1e-12)
 
 
-def test_free_scores_begin_at_the_share_floored():
+def test_monotone_scores_begin_at_the_share_floored():
     x = np.maximum(rng.gamma(2.0, size=4000) - 1.0, 0.0)
     (margin,) = fitted("monotone", x, floor=0.0)
     at, seen = np.sort(x), x[x > 0.0]
@@ -191,7 +198,7 @@ def test_free_scores_begin_at_the_share_floored():
     assert np.abs(scipy.stats.norm.cdf((margin.to_latent(seen) - b) / s) - level).max() < 2e-3
 
 
-def test_free_scores_end_at_the_share_above_the_ceiling():
+def test_monotone_scores_end_at_the_share_above_the_ceiling():
     x = np.minimum(rng.gamma(2.0, size=3000), 2.5)
     (margin,) = fitted("monotone", x, ceiling=2.5)
     b, s = normal_fit(-np.log(x[x < 2.5]), np.count_nonzero(x == 2.5), -np.log(2.5))
@@ -203,7 +210,7 @@ def test_free_scores_end_at_the_share_above_the_ceiling():
     assert margin.from_latent(1e6) <= 25.0  # ten times the largest value seen
 
 
-def test_free_follows_many_values_closely():
+def test_monotone_follows_many_values_closely():
     x = np.exp(rng.standard_normal(50_000))
     (margin,) = fitted("monotone", x)
     assert len(margin.values) <= 520
@@ -213,7 +220,7 @@ def test_free_follows_many_values_closely():
     assert margin.values[-1] == x.max()
 
 
-def test_free_with_weights_that_leave_little():
+def test_monotone_with_weights_that_leave_little():
     weights = np.array([1e6, 1.0, 1.0, 1.0, 1e-6])
     (margin,) = fitted("monotone", np.array([0.0, 1.0, 2.0, 3.0, 4.0]), floor=0.0, weights=weights)
     assert_array_equal(margin.values, [0.0, 1.0, 2.0, 3.0, 4.0])
@@ -294,7 +301,7 @@ def test_auto_does_not_take_what_cannot_be_learned():
     assert [margin.kind for margin in fitted("auto", x, floor=0.0)] == ["normal"] * 3
 
 
-def test_a_skewed_column_above_a_floor_of_0_is_free_and_has_nothing_below():
+def test_a_skewed_column_above_a_floor_of_0_is_monotone_and_has_nothing_below():
     x = np.maximum(np.expm1(1.5 * rng.standard_normal(2000)), 0.0)
     (margin,) = fitted("auto", x, floor=0.0)
     assert margin.kind == "monotone"
@@ -321,7 +328,7 @@ def test_choices_are_those_of_half_the_rows():
 # --- below the floor ------------------------------------------------------------------------------
 
 
-def test_a_free_shape_goes_on_below_its_floor_as_the_columns_censored_fit_says():
+def test_a_monotone_margin_goes_on_below_its_floor_as_the_columns_censored_fit_says():
     x = np.maximum(np.exp(0.7 * rng.standard_normal(4000)), 1.0)
     (margin,) = fitted("monotone", x, floor=1.0)
     logs, cut = np.log(x[x > 1.0]), np.count_nonzero(x <= 1.0)
@@ -334,7 +341,7 @@ def test_a_free_shape_goes_on_below_its_floor_as_the_columns_censored_fit_says()
     )
 
 
-def test_below_a_negative_floor_a_free_shape_falls_as_a_normal_one():
+def test_below_a_negative_floor_a_monotone_margin_falls_as_a_normal_one():
     x = np.maximum(rng.standard_normal(4000) - 1.0, -1.5)
     (margin,) = fitted("monotone", x, floor=-1.5)
     start = float(margin.to_latent(-1.5))
@@ -342,7 +349,7 @@ def test_below_a_negative_floor_a_free_shape_falls_as_a_normal_one():
     assert_allclose(margin.from_latent(start - 1.0), -2.5, rtol=1e-9)
 
 
-def test_below_a_floor_of_0_a_free_shape_falls_unless_zeros_are_those_of_rain():
+def test_below_a_floor_of_0_a_monotone_margin_falls_unless_zeros_are_those_of_rain():
     y = rng.standard_normal(4000)
     (margin,) = fitted("monotone", np.maximum(y + 0.3 * (y**2 - 1.0), 0.0), floor=0.0)
     assert_allclose(margin.from_latent(margin.to_latent(0.0) - 1.0), -1.0, rtol=1e-9)
@@ -391,7 +398,7 @@ def test_the_empirical_distribution_of_cells_with_limits_is_the_most_likely_one(
         assert level(moved / moved.sum()) <= best + 1e-6
 
 
-def test_turnbull_of_left_limits_is_kaplan_and_meiers_turned_round():
+def test_turnbull_of_left_limits_is_kaplan_and_meiers_negated():
     x, marks, _ = own_limits(300)
     marks = np.where(marks > 0, 0, marks).astype(np.int8)
     _, margins = fitted_with_limits("log", x, marks)

@@ -46,7 +46,7 @@ def test_sums_and_ends_are_those_of_the_cells(weighted, cuts):
     np.testing.assert_allclose(found.end_weights, [w @ (x == end) for end in ends])
 
 
-def test_the_same_rows_of_a_long_table_are_looked_at_however_it_is_cut():
+def test_the_same_rows_of_a_long_table_are_taken_however_it_is_cut():
     n = 60_000
     looked_at = []
     for height in (37, 1000, 1024):
