@@ -43,6 +43,8 @@ recover factors.npz corrupted.csv -o clean.csv
 recover model.npz corrupted.csv --components 2 --outliers outliers.csv
 peel outputs.csv --widths 2 --hidden units.csv
 peel outputs.csv --widths 30 --inputs 6 --max-seconds 300
+read samples.csv
+read samples.csv -o tidy.csv
 demo
 simulate -n 1000 -d 4 --seed 1 -o rows.csv --truth truth.npz
 reproduce wu2019-figure1 --quick

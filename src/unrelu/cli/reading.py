@@ -18,26 +18,21 @@ def read(
     paths: options.Tables,
     flags: Annotated[
         list[str] | None,
-        "What codes of flags mean that are not known: censored, above, seen or missing, as K=censored,L=above.",
+        "Codes of flags, as K=censored,L=above. Of codes that are not known: censored, above, seen or missing.",
         {"metavar": "CODES"},
     ] = None,
     duplicates: Annotated[
         str | None,
-        "Two values of one sample and analyte: mean, first, or the column that tells replicates apart.",
-        {"metavar": "mean|first|NAME"},
+        "Two values of one sample and analyte: mean or first. Or the column that tells replicates apart.",
+        {"metavar": "HOW"},
     ] = None,
     sample: Annotated[
-        list[str] | None,
-        "The columns that tell samples apart, in a table with a row for each value.",
-        {"metavar": "NAMES"},
+        list[str] | None, "Columns that name the sample, in a table with a row for each value.", {"metavar": "NAMES"}
     ] = None,
     reading: Annotated[options.TableOptions, _READING] = options.EVERYTHING,
-    output: Annotated[
-        Path | None,
-        options.also(f"Also write a clean table: {options.KINDS}.", "Clean table", "columns", "", "--output", "-o"),
-    ] = None,
+    output: Annotated[Path | None, options.output("Also write a clean table.", "Clean table", "columns")] = None,
 ) -> Answer | None:
-    """Say how a table was understood: columns, limits, flags, and the share of censored cells.
+    """Show how a table was understood: columns, limits, flags, and the share of censored cells.
 
     Flags beside the values, columns of limits, ends of intervals, a row for each value, units below the header, titles
     above it and half-limits are recognized. A clean table has a row for each sample, and "<0.5" for a value below 0.5.
