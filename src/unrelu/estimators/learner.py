@@ -455,8 +455,8 @@ class RectifiedGaussianLearner(FittedModel):
             )
         if hasattr(learned, "cell_model"):
             distribution = learned.cell_model
-            look = partial(distribution.look, predicting=False, converged=True)
-            return self._log_densities(X, lambda x: distribution.log_densities(look(x)), [self._distribution()])
+            densities = partial(distribution.densities, predicting=False, converged=True)
+            return self._log_densities(X, lambda x: distribution.log_densities(densities(x)), [self._distribution()])
         return self.score_samples(X)
 
     def _solve(self, name: str) -> None:
