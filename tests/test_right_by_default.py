@@ -433,7 +433,7 @@ def test_intervals_cover_or_a_diagnostic_says_why(name):
         table = draw(NAMED[name], 1000, 0.5, seed)
         imputer, said = told(unrelu.FloorImputer(), table.x)
         low, high = (imputer.quantile(table.x, level) for level in (0.05, 0.95))
-        within = ((table.behind >= low) & (table.behind <= high))[table.judged].mean()
+        within = ((table.behind >= low) & (table.behind <= high))[table.scored].mean()
         inside.append(within)
         silent += not 0.87 <= within <= 0.93 and not said
     assert silent == 0

@@ -88,7 +88,7 @@ def test_skewed_columns_and_their_direction():
         -table, ceiling=0.0
     )  # by default such a column is free, and half of it goes on as normal ones do
     assert (list(found), found["skewed"].columns) == (["skewed"], (2,))
-    assert "what is hidden goes on" in found["skewed"].words
+    assert "below the floor that distribution continues them all the same" in found["skewed"].words
 
 
 def test_positive_columns_without_anything_at_the_floor():

@@ -29,7 +29,7 @@ HEAD = "As,Pb\n"
         (HEAD, "no rows"),
         (HEAD + "1,2\n", "at least two"),
         (HEAD + "1,2\n3,abc\n", "row 2 (line 3), column 'Pb': 'abc' is not a number"),
-        (HEAD + "1,<0.5\n3,<0.1\n", "Every cell is only known to lie beyond a limit in column 1 ('Pb')"),
+        (HEAD + "1,<0.5\n3,<0.1\n", "Every cell is cut off at a limit in column 1 ('Pb')"),
         (HEAD + "1,\n2,\n3,\n", "No value at all in column 1 ('Pb')"),
         (HEAD + "1,2\ninf,3\n0,1\n", "infinite"),
         (HEAD + "1,2\n-1.5,3\n0,1\n", "or take --floor min"),

@@ -75,7 +75,11 @@ def options() -> dict[str, set[str]]:
     program = built(app)
     groups = {"": program, **program.commands}
     return {
-        name: {"--help", *(option for each in group.params for option in (*each.opts, *each.secondary_opts))}
+        name: {
+            "--help",
+            "--help-all",
+            *(option for each in group.params for option in (*each.opts, *each.secondary_opts)),
+        }
         for name, group in groups.items()
     }
 
@@ -280,7 +284,7 @@ def wrong_places(page: str) -> Iterator[str]:
     for text in shown:
         if (made := re.match(r"make ([a-z-]+)", text)) and made[1] not in targets:
             yield made[0]
-        if (ran := re.search(r"python -m (benchmarks[\w.]*)(?: ([a-z_]+))?", text)) and not benchmark_is_there(
+        if (ran := re.search(r"python -m (benchmarks[\w.]*)(?: ([a-z_]+)\b(?!\.))?", text)) and not benchmark_is_there(
             ran[1], ran[2] or ""
         ):
             yield ran[0]

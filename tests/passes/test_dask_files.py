@@ -73,7 +73,7 @@ def test_files_that_only_this_process_sees(client, tmp_path):
     write_table(tmp_path / "x.npy", X)
     rows = open_samples(tmp_path / "x.npy", scheduler=client)
     os.rename(tmp_path / "x.npy", tmp_path / "y.npy")
-    with pytest.raises(InputFileError, match=r"x\.npy: no such file.*So says the worker on"):
+    with pytest.raises(InputFileError, match=r"x\.npy: no such file.*The worker on"):
         engine_for(rows).collect(rows, RowsQuestion())
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import unrelu
-from benchmarks.rubin import coverage, pooled
+from benchmarks.rubin import coverage, pool
 from unrelu import FloorImputer, RectifiedGaussian
 from unrelu.errors import InvalidParameterError
 from unrelu.posterior.draws import models_from_errors
@@ -120,7 +120,7 @@ def test_without_errors_models_are_fitted_ones(table):
 def test_pooling_by_rubins_rules():
     """Against Barnard and Rubin's formulas for one number, by hand."""
     estimates, variances = np.array([[1.0], [2.0], [3.0]]), np.full((3, 1), 0.5)
-    mean, reach = pooled(estimates, variances, 20.0)
+    mean, reach = pool(estimates, variances, 20.0)
     total = 0.5 + (4.0 / 3.0) * 1.0
     share = (4.0 / 3.0) / total
     degrees = 1.0 / (share**2 / 2.0 + 1.0 / (21.0 / 23.0 * 20.0 * (1.0 - share)))

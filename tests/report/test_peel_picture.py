@@ -108,7 +108,7 @@ def test_tables_leave_out_what_there_is_nothing_to_say_of():
     many = replace(LAYER, n_hidden=21, units_found=21, rows_off=(250,) * 21)
     distribution = unrelu.RectifiedGaussian(np.zeros(21), np.eye(21))
     _, units = Network((many,), (np.ones((D, 21)),), tuple("abcdef"), ((),), distribution).rows()
-    assert units.censoring == "... and 1 more"
+    assert units.omitted == "... and 1 more"
 
 
 def test_a_line_says_why_a_search_ended():
@@ -129,7 +129,7 @@ def test_tables_of_inputs_show_what_chose_their_number():
     assert [value for _, value in facts.lines] == ["12", "11 leaves 0.25, 12 leaves 3e-12", "7"]
     assert table.heads == ("weights of inputs", *(f">z{i}" for i in range(6)), ">...")
     assert [line[2] for line in table.lines[:2]] == ["1.5", "7.5"]
-    assert table.censoring == "... and 5 more"
+    assert table.omitted == "... and 5 more"
     without = replace(found, input_choice=(), rows_without_inputs=None).rows()[-2]
     assert [name for name, _ in without.lines] == ["inputs"]
 

@@ -19,7 +19,6 @@ from scipy.special import erfcx, log_ndtr, ndtri
 
 from unrelu.contracts import Assumptions, BoolArray, FloatArray, RowParameters
 from unrelu.errors import InvalidDataError
-from unrelu.fit.limit_likelihood import fit_limited_columns
 from unrelu.kernels.pair_solver import LARGEST_A, moments_of_columns
 from unrelu.passes.pair_moments import PairMoments
 from unrelu.validation import label_columns, warn
@@ -87,6 +86,8 @@ def fit_columns(record: PairMoments, assumptions: Assumptions, names: tuple[str,
     per_row = inverse_information(share, location, g, t, bound[cut])
     covariance[cut] = per_row * (size**2 / rows[cut])[:, None, None]
     if own.any():
+        from unrelu.fit.limit_likelihood import fit_limited_columns  # most tables do without
+
         assert record.limits is not None, "columns with limits of their own have some"
         at = np.flatnonzero(own)
         found = fit_limited_columns(positive[own], expected[own], variance[own], record.limits, at)

@@ -26,7 +26,6 @@ from unrelu.contracts import (
     RowParameters,
 )
 from unrelu.fit.columns import fit_columns, limited_columns
-from unrelu.fit.limit_likelihood import solve_limited_pairs
 from unrelu.fit.nearest import nearest_covariance
 from unrelu.fit.shrinkage import scoring_correlation
 from unrelu.kernels.pair_solver import (
@@ -147,6 +146,8 @@ def fit_pairs(
     def solve(start: int) -> list[tuple[int, int]]:
         i, j = (varying[k] for k in pairs_between(start, start + _PAIRS_PER_TASK, len(varying)))
         if limited.any():
+            from unrelu.fit.limit_likelihood import solve_limited_pairs  # most tables do without
+
             several = limited[i] | limited[j]
             at = i[several], j[several]
             correlation[at], stderr[at] = solve_limited_pairs(at, record, rows, near)

@@ -282,8 +282,6 @@ def _made_parts(parts: Mapping[str, Any], state: Any, place: str, sizes: dict[st
         raise InvalidDataError(f"{place} has {min(unknown)!r}, which this version cannot read")
     found, own = {}, dict(sizes)
     for name, hint in parts.items():
-        if name not in state and hint is _PARAMETER_TYPE:  # newer than the file: it has its default
-            continue
         if name not in state and type(None) not in get_args(hint):
             raise InvalidDataError(f"its header lacks {name!r}")
         found[name] = made_of(hint, state.get(name), name if place == "it" else f"{place}.{name}", own)

@@ -20,7 +20,6 @@ from unrelu.tables.cells import (
     stated_limits,
     warn_of_nondetects,
 )
-from unrelu.tables.grid_table import plain_frame
 from unrelu.tables.limited import LimitedSamples, cell_limits
 from unrelu.tables.table_file import Faults
 from unrelu.validation import counted, row_label
@@ -48,6 +47,8 @@ def read_frame(
     frame = collected(frame)
     if not hasattr(frame, "columns"):
         raise InvalidParameterError(f"Expected a pandas or polars frame, got {type(frame).__name__}.")
+    from unrelu.tables.grid_table import plain_frame  # arrays do without
+
     plain = plain_frame(frame, holds_text(frame), decimal)
     frame, decimal = plain, decimal if plain is frame else "."
     refuse_times(frame)
@@ -243,6 +244,8 @@ def _part(table: Any, floor: Any, ceiling: Any) -> tuple[FloatArray, tuple[str, 
     """Values, floors and ceilings of every cell, stacked, and names of a table's columns."""
     names = tuple(map(str, table.columns)) if hasattr(table, "columns") else None
     if hasattr(table, "columns"):
+        from unrelu.tables.grid_table import plain_frame
+
         table = plain_frame(table, holds_text(table))
         names = tuple(map(str, table.columns))
     if holds_text(table):

@@ -50,7 +50,7 @@ def test_complete_rows_have_the_textbook_errors(n_components):
 
 
 def test_errors_are_the_exact_sandwich(monkeypatch):
-    for name in ("_OF_MEAN", "_OF_SCALE", "_OF_HIDDEN"):
+    for name in ("_OF_MEAN", "_OF_STD", "_OF_HIDDEN"):
         monkeypatch.setattr(information, name, 0.0)
     x = contaminated(150, 2, seed=1)
     x[::7, 0] = np.nan

@@ -188,7 +188,7 @@ def test_what_it_does_not_do_is_said(laboratories, marked_evidence):
         assert not RectifiedGaussianLearner(unrelu.methods.FullLikelihood(max_rounds=1)).fit(x).report_.converged
     values, censoring, _ = laboratories(PAIR, 50)
     censoring[:, 1] = -1
-    with pytest.raises(InvalidDataError, match="only known to lie beyond a limit in column 1"):
+    with pytest.raises(InvalidDataError, match="Every cell is cut off at a limit in column 1"):
         learned(marked_evidence(values, censoring), 2)
 
 

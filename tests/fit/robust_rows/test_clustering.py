@@ -241,7 +241,7 @@ def test_values_that_repeat_far_above_the_floor_are_no_hint_of_a_huge_std():
     rng = np.random.default_rng(0)
     x = np.c_[np.clip(np.round(rng.normal(3.0, 0.7, 500)), 1, 5), rng.normal(5.0, 1.0, 500)]
     fitted = fit(x, 1, floor=-1e6)
-    assert fitted.mixture.main_component.scale[0] == pytest.approx(x[:, 0].std(), rel=0.01)  # one row in 500
+    assert fitted.mixture.main_component.std[0] == pytest.approx(x[:, 0].std(), rel=0.01)  # one row in 500
 
 
 # --- columns that hardly vary ---------------------------------------------------------------------
@@ -271,7 +271,7 @@ def test_a_column_that_only_varies_outside_the_sample_is_fitted_to_all_rows():
     np.testing.assert_array_equal(fitted.shared.columns, [3])
     alone = RectifiedGaussianLearner().fit(rare[:, None])
     assert fitted.shared.mean[0] == pytest.approx(alone.mean_[0])
-    assert fitted.shared.scale[0] == pytest.approx(alone.std_[0])
+    assert fitted.shared.std[0] == pytest.approx(alone.std_[0])
     probe = np.array([[1.0, 1.0, 1.0, 0.0], [1.0, 1.0, 1.0, 2.0], [1.0, 1.0, 1.0, np.nan]])
     at_floor, above, missing = fitted.log_density(probe)
     one_column = mixture_log_density(probe[:2, 3:], np.ones(1), alone.mean_[None], alone.covariance_[None])[0]

@@ -163,7 +163,7 @@ class TestNoise:
         units = np.array([1e-3, 7.0, 1e4])
         gaussian = gaussian_from(setting.question(Block(table)), setting)
         noise = NoiseComponent(-9.0, gaussian.density.log_scale, np.zeros(3))
-        scaled = replace(gaussian, mean=gaussian.mean * units, scale=gaussian.scale * units)
+        scaled = replace(gaussian, mean=gaussian.mean * units, std=gaussian.std * units)
         rescaled = NoiseComponent(-9.0, scaled.density.log_scale, np.zeros(3))
         before = gaussian.log_density(table) - noise.log_density(table)
         after = scaled.log_density(table * units) - rescaled.log_density(table * units)
@@ -189,7 +189,7 @@ class TestGaussian:
         component = gaussian_from(setting.question(Block(x)), setting)
         plain = RectifiedGaussianLearner("one_pass", margins="normal").fit(x)
         assert (np.abs(component.mean - MODEL.mean) < 5.0 * plain.mean_stderr_).all()
-        assert (np.abs(component.scale - MODEL.std) < 5.0 * plain.std_stderr_).all()
+        assert (np.abs(component.std - MODEL.std) < 5.0 * plain.std_stderr_).all()
         # One row's worth of prior among n moves an estimate by about sqrt(1/n) of a standard error.
         assert (np.abs(component.mean - plain.mean_) < 0.05 * plain.mean_stderr_).all()
         # Shrinkage takes the share mean(se^2) / mean(r^2) of a correlation, so se / r of a standard error.
@@ -212,7 +212,7 @@ class TestGaussian:
         half[:, 1] = 0.0
         component = gaussian_from(setting.question(Block(half)), setting)
         assert np.isfinite(component.log_density(table)).all()
-        assert (component.scale > 0.0).all()
+        assert (component.std > 0.0).all()
 
     @pytest.mark.filterwarnings("ignore::unrelu.errors.DataWarning")
     def test_one_row_is_no_obstacle(self, table, setting):
@@ -222,7 +222,7 @@ class TestGaussian:
     def test_widened(self, setting):
         component = GaussianComponent(setting, MODEL.mean, MODEL.std, MODEL.correlation)
         wide = component.widened(3.0)
-        np.testing.assert_allclose(wide.scale, 3.0 * component.scale)
+        np.testing.assert_allclose(wide.std, 3.0 * component.std)
         np.testing.assert_allclose(wide.density.log_scale, component.density.log_scale + np.log(3.0))
 
     def test_number_of_parameters(self, setting):
@@ -291,7 +291,7 @@ class TestFactors:
     def test_learns_them(self, fits):
         _, plain, few = fits
         np.testing.assert_array_equal(few.mean, plain.mean)
-        np.testing.assert_array_equal(few.scale, plain.scale)
+        np.testing.assert_array_equal(few.std, plain.std)
         np.testing.assert_allclose(few.correlation, Target(few.loadings).matrix)
         misses = [np.abs(each.correlation - self.truth.correlation).max() for each in (few, plain)]
         assert misses[0] < misses[1] < 0.1

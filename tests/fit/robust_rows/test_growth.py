@@ -107,7 +107,7 @@ def test_groups_that_are_tried():
         table.settled.mixture.main_component,
     )
     assert len(tried) == 4
-    np.testing.assert_allclose(tried[1].scale, 3.0 * main.scale)
+    np.testing.assert_allclose(tried[1].std, 3.0 * main.std)
     np.testing.assert_array_equal(tried[2].correlation, np.eye(D))
     np.testing.assert_array_equal(tried[2].mean, main.mean)
 

@@ -209,7 +209,7 @@ class TestEM:
         assert (np.abs(inlier.mean - INLIER.mean) < 15.0 * INLIER.std / np.sqrt((1.0 - SHARE) * N)).all()
         # Rows are told apart as well as the true parameters can.
         parts = [
-            replace(inlier, mean=model.mean, scale=model.std, correlation=model.correlation)
+            replace(inlier, mean=model.mean, std=model.std, correlation=model.correlation)
             for model in (INLIER, OUTLIERS)
         ]
         truth, _ = Mixture(tuple(parts), np.array([1.0 - SHARE, SHARE])).posterior(table)

@@ -169,7 +169,7 @@ class TestFindAtoms:
 
     def test_copies_are_mentioned(self, table):
         doubled = np.vstack([table, table[:300]])
-        with warns("duplicated-rows", match=r"2\d% of the rows looked at are exact copies"):
+        with warns("duplicated-rows", match=r"2\d% of the sampled rows are exact copies"):
             find_repeated_rows(doubled, ASSUMPTIONS)
 
     def test_atoms_and_rows_of_zeros_are_no_copies(self, table):
