@@ -89,10 +89,9 @@ def fit_columns(record: PairMoments, assumptions: Assumptions, names: tuple[str,
         from unrelu.fit.limit_likelihood import fit_limited_columns  # most tables do without
 
         assert record.limits is not None, "columns with limits of their own have some"
-        at = np.flatnonzero(own)
-        found = fit_limited_columns(positive[own], expected[own], variance[own], record.limits, at)
-        mean[own], std[own] = found[0], found[1]
-        covariance[own] = found[2] * (weight / rows)[own, None, None]
+        values, at = (positive[own], expected[own], variance[own]), np.flatnonzero(own)
+        mean[own], std[own], per_weight = fit_limited_columns(*values, record.limits, at)
+        covariance[own] = per_weight * (weight / rows)[own, None, None]
     influence = np.zeros((len(expected), 2, 3))
     influence[~constant & ~own] = row_influence(
         (mean - floor)[~constant & ~own] / std[~constant & ~own], bound[~constant & ~own]
