@@ -169,11 +169,14 @@ def test_ids_in_what_factor_and_recover_write(run, refused, named):
 
 def test_limits_of_single_cells_are_learned_or_refused_with_the_way_out(run, refused, folder):
     (folder / "x.csv").write_text("As,Pb\n<0.1,1\n<0.5,2\n0.3,3\n2,4\n")
-    one_pass = ["fit", "x.csv", "--method", "one_pass"]
-    for command in (one_pass, ["score", "x.csv"], ["check", "x.csv"], ["factor", "x.csv"], ["peel", "x.csv"]):
+    robust = ["fit", "x.csv", "--method", "robust"]
+    for command in (robust, ["score", "x.csv"], ["check", "x.csv"], ["factor", "x.csv"], ["peel", "x.csv"]):
         for options in ([], ["--limits", "cell"]):
             line = refused(run(*command, *options))
-            assert "have limits of their own. Only RectifiedGaussianLearner and FloorImputer with --method" in line
+            assert (
+                "have limits of their own. Only RectifiedGaussianLearner, FloorImputer and RectifiedGaussianGraph"
+                in line
+            )
             assert "--limits highest" in line
     for options in ([], ["--limits", "cell"]):
         result = run("fit", "x.csv", *options, "-o", "m.npz")
@@ -181,6 +184,9 @@ def test_limits_of_single_cells_are_learned_or_refused_with_the_way_out(run, ref
         words = " ".join(result.stdout.split())
         assert "As: 2 cells <0.1, <0.5 censored, each at its own limit." in words
         assert "by full_likelihood, as cells have limits of their own." in words
+    result = run("fit", "x.csv", "--method", "one_pass", "-o", "one.npz")
+    assert result.exit_code == 0, result.stderr
+    assert "each at its own limit" in " ".join(result.stdout.split())
 
 
 def test_two_rows_with_one_limit_have_no_errors_rather_than_absurd_ones(run, folder):
