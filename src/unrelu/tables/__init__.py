@@ -9,8 +9,9 @@ folder of files larger than memory.
     table_file.py     what every kind of file provides; messages about damage and bad cells
     csv_file.py       csv, tsv and Excel;  arrow_files.py: parquet, feather
     numpy_files.py    npy, npz, sparse matrices
-    layout.py         tables as laboratories deliver them: which columns are flags, limits, units, samples;
-                      vocabulary.py: the words that they use;  raw_text.py: encodings, separators, titles, units
+    layout.py         tables as laboratories deliver them: which columns are flags, limits, units
+    vocabulary.py     the words that they use
+    raw_text.py       encodings, separators, titles, units
     delivered.py      such tables made plain;  grid_table.py: in memory, as a file among others
     laboratory.py     read_table: how a table was understood, its cells, its rows
     cells.py          cells of text as numbers, limits such as "<0.25"
