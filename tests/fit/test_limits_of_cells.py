@@ -114,6 +114,25 @@ def test_columns_have_the_most_likely_mean_and_standard_deviation(kind: str) -> 
         assert rows.mean_std_covariance[j, 1, 1] == pytest.approx(spread[1, 1] * rows.std[j] ** 2, rel=1e-3)
 
 
+def test_values_that_are_all_the_same_have_the_spread_that_limits_tell() -> None:
+    """Half of the cells are 5, the others below limits far from it: the maximum by brute force, and finite errors."""
+    rng = np.random.default_rng(2)
+    floor = np.array([0.3, 0.6, 1.2])[rng.integers(0, 3, (200, 2))]
+    x = np.where(rng.random((200, 2)) < 0.5, floor, 5.0)
+    block = Block(x, censoring=-(x <= floor).astype(np.int8))
+    _, rows, _ = fitted(block)
+    (low, high), seen = ends_of(block), x[:, 0] > floor[:, 0]
+    best = minimize(
+        lambda theta: -column_log_likelihood(theta, low[:, 0], high[:, 0], seen),
+        [3.0, 1.0],
+        method="Nelder-Mead",
+        options={"xatol": 1e-9, "fatol": 1e-9, "maxiter": 4000},
+    )
+    assert rows.mean[0] == pytest.approx(best.x[0], abs=1e-5)
+    assert rows.std[0] == pytest.approx(np.exp(best.x[1]), abs=1e-5)
+    assert np.isfinite(rows.mean_std_covariance).all()
+
+
 @pytest.mark.parametrize("r", [-0.8, 0.0, 0.5, 0.95])
 @pytest.mark.parametrize("kind", ["limits", "intervals"])
 def test_correlations_are_those_of_the_likelihood_of_the_pair(kind: str, r: float) -> None:

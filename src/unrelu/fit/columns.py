@@ -51,6 +51,7 @@ def fit_columns(record: PairMoments, assumptions: Assumptions, names: tuple[str,
     floored[own] = 0.0
     never = positive == 0.0
     constant = never | (floored == 0.0) & (variance <= (_CONSTANT * expected) ** 2)
+    constant &= ~own  # their limits tell that they vary
     warn_of_constants(constant, names)
     share = positive / weight
     censored = (floored > 0.0) | own & (share < 1.0)
@@ -63,7 +64,6 @@ def fit_columns(record: PairMoments, assumptions: Assumptions, names: tuple[str,
     mean, std = np.where(positive > 0.0, expected, assumptions.floor), np.zeros_like(expected)
     covariance = np.zeros((len(expected), 2, 2))
 
-    constant &= ~own
     whole = ~constant & (floored == 0.0) & ~own  # never floored: an ordinary normal sample
     std[whole] = np.sqrt(variance[whole])
     covariance[whole, 0, 0] = variance[whole] / rows[whole]

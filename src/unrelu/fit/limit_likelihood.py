@@ -86,21 +86,22 @@ def fit_limited_columns(
 
 
 class _Censored:
-    """The log likelihood of some columns, each in (t, g), where the values seen have mean 0 and variance 1."""
+    """The log likelihood of some columns, each in (t, g), where the values seen have mean 0."""
 
     def __init__(
         self, seen: FloatArray, mean: FloatArray, variance: FloatArray, limits: LimitSums, at: Columns
     ) -> None:
-        self.unit = np.where(variance > 0.0, np.sqrt(variance), np.maximum(np.abs(mean), 1.0) * 1e-8)
-        # A column whose values are all the same has a spread that its limits alone tell.
-        self._seen, self._spread = seen, np.where(variance > 0.0, 1.0, 0.0)
         which = np.full(limits.powers.shape[2], -1)
         which[at] = np.arange(len(at))
         mine = which[limits.column] >= 0
-        self._column, self._number = which[limits.column[mine]], limits.total[mine]
-        self._low, self._high = (
-            (end[mine] - mean[self._column]) / self.unit[self._column] for end in (limits.lower, limits.upper)
-        )
+        self._column, self._number, self._seen = which[limits.column[mine]], limits.total[mine], seen
+        # In units that reach to the limits: values may lie close together far above them, or be all the same.
+        ends = np.stack([limits.lower[mine], limits.upper[mine]]) - mean[self._column]
+        far = np.where(np.isfinite(ends), ends, 0.0)
+        reach = self._by_column((far**2).max(axis=0)) / (seen + self._by_column(np.ones(len(self._column))))
+        self.unit = np.sqrt(np.maximum(variance + reach, 1e-300))
+        self._spread = variance / self.unit**2
+        self._low, self._high = ends / self.unit[self._column]
         self.total = self._by_column(np.ones(len(self._column)))
 
     def _by_column(self, terms: FloatArray) -> FloatArray:
