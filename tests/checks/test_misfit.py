@@ -145,3 +145,14 @@ def test_gross_values_break_nothing():
     x[3, 2] = 1e12
     with np.errstate(over="raise", invalid="raise", divide="raise"):
         diagnostics(x)
+
+
+@pytest.mark.parametrize("method", ["one_pass", "full_likelihood"])
+def test_a_gross_value_beside_limits_by_cell_has_its_word(method):
+    """One unit mistake among cells with limits of their own: named, by whichever method learns them."""
+    rng = np.random.default_rng(0)
+    floor = np.array([0.3, 0.6, 1.2])[rng.integers(0, 3, 1500)][:, None] * np.ones((1, 3))
+    x = np.maximum(rng.standard_normal((1500, 3)), floor)
+    assert "gross-value" not in diagnostics(x, method, floor=floor)
+    x[0, 1] = 1e9
+    assert diagnostics(x, method, floor=floor)["gross-value"].columns == (1,)

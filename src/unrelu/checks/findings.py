@@ -29,6 +29,7 @@ from scipy.special import ndtr, ndtri
 from unrelu.checks.misfit import Misfit, RowSample, Skewness, misfit_of, normalized
 from unrelu.contracts import (
     Assumptions,
+    Block,
     BoolArray,
     Diagnostic,
     FloatArray,
@@ -123,6 +124,10 @@ def diagnostics_of(
         table = _Table(record.margins, rows, assumptions)
         limits, tied = [*_limits(table, sample), *_gross(table)], _tied(table)
         skewness = skewness_of(record.margins, rows)
+    elif sample is not None:  # limits of single cells: the values that were seen, without a floor
+        seen, none = np.where(sample.censoring == 0, sample.values, np.nan), np.full(d, -np.inf)
+        counts = ColumnMargins.of_first(seen, none, rows.mean).with_rows(Block(seen, weights=sample.weights), none)
+        limits = _gross(_Table(counts, rows, assumptions))
     explained = np.zeros(d, dtype=np.bool_)
     explained[[j for diagnostic in limits if diagnostic.kind != "nothing-floored" for j in diagnostic.columns]] = True
     left_out = explained.copy()

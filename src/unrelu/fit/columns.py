@@ -51,7 +51,7 @@ def fit_columns(record: PairMoments, assumptions: Assumptions, names: tuple[str,
     floored[own] = 0.0
     never = positive == 0.0
     constant = never | (floored == 0.0) & (variance <= (_CONSTANT * expected) ** 2)
-    constant &= ~own  # their limits tell that they vary
+    constant &= ~own | never  # limits tell that a column varies
     warn_of_constants(constant, names)
     share = positive / weight
     censored = (floored > 0.0) | own & (share < 1.0)
